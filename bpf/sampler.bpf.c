@@ -29,6 +29,7 @@
 #include "walk/tables.bpf.h"
 
 #include "walk/defer.bpf.h"
+#include "walk/narrow.bpf.h"
 #include "walk/registers.bpf.h"
 #include "walk/run-ticks.bpf.h"
 #include "walk/start.bpf.h"
@@ -103,10 +104,9 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         scratch->has_runtime = false;
         unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules)) {
-                unwind->pc = narrow_pc(context, task);
-                if (unwind->pc)
-                        pc_alone(scratch);
-                unwind->end = unwind->pc ? ABI_STACK_UNSUPPORTED : ABI_STACK_NO_USER;
+                unwind->end = ABI_STACK_NO_USER;
+                if (narrow_registers(context, task, unwind))
+                        narrow_walk(scratch);
         } else {
                 leaf_part(context, task, scratch);
                 PART(REGISTERS);

@@ -10,6 +10,7 @@
  */
 
 #include "waits/waits.bpf.h"
+#include "walk/narrow.bpf.h"
 #include "walk/registers.bpf.h"
 #include "walk/settings.bpf.h"
 #include "walk/walk.bpf.h"
@@ -26,6 +27,8 @@ static __always_inline void wait_walk(struct task_struct *task, const struct abi
         unwind_begin(unwind, 0, depth);
         if (!registers_of_entry(task, unwind, &scratch->rules)) {
                 unwind->end = ABI_STACK_NO_USER;
+                if (narrow_of_entry(task, unwind))
+                        narrow_walk(scratch);
         } else {
                 scratch->leaf.pc = unwind->pc;
                 saved_registers((const struct pt_regs *)bpf_task_pt_regs(task), scratch->rules.registers);

@@ -70,15 +70,21 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
         return (context[CONTEXT_WORD_PSTATE] & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_USER && unwind->pc;
 }
 
-static __always_inline uint64_t narrow_pc(const volatile uint64_t *context, struct task_struct *task) {
+/* Code of 32 bits has no frame pointer that all compilers agree on. */
+static __always_inline bool narrow_of_entry(struct task_struct *task, struct unwind *unwind) {
         const struct pt_regs *registers;
 
-        if (is_user_mode(context))
-                return (context[CONTEXT_WORD_PSTATE] & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW
-                        ? context[CONTEXT_WORD_PC]
-                        : 0;
         if (!BPF_CORE_READ(task, mm, start_code))
-                return 0;
+                return false;
         registers = (const struct pt_regs *)bpf_task_pt_regs(task);
-        return (registers->pstate & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW ? registers->pc : 0;
+        unwind->pc = registers->pc;
+        return (registers->pstate & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW && unwind->pc;
+}
+
+static __always_inline bool narrow_registers(const volatile uint64_t *context, struct task_struct *task,
+                                             struct unwind *unwind) {
+        if (!is_user_mode(context))
+                return narrow_of_entry(task, unwind);
+        unwind->pc = context[CONTEXT_WORD_PC];
+        return (context[CONTEXT_WORD_PSTATE] & KERNEL_PSTATE_MODE) == KERNEL_PSTATE_NARROW && unwind->pc;
 }

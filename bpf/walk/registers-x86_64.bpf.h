@@ -110,14 +110,24 @@ static __always_inline bool user_registers(const volatile uint64_t *context, str
         return cs == KERNEL_USER_CS && unwind->pc;
 }
 
-static __always_inline uint64_t narrow_pc(const volatile uint64_t *context, struct task_struct *task) {
+static __always_inline bool narrow_of_entry(struct task_struct *task, struct unwind *unwind) {
         const struct pt_regs *registers;
 
-        if (is_user_mode(context))
-                return (uint16_t)context[CONTEXT_WORD_CS] == KERNEL_USER_CS_NARROW ? context[CONTEXT_WORD_IP]
-                                                                                   : 0;
         if (!BPF_CORE_READ(task, mm, start_code))
-                return 0;
+                return false;
         registers = (const struct pt_regs *)bpf_task_pt_regs(task);
-        return (uint16_t)registers->cs == KERNEL_USER_CS_NARROW ? registers->ip : 0;
+        unwind->pc = registers->ip;
+        unwind->sp = registers->sp;
+        unwind->bp = registers->bp;
+        return (uint16_t)registers->cs == KERNEL_USER_CS_NARROW && unwind->pc;
+}
+
+static __always_inline bool narrow_registers(const volatile uint64_t *context, struct task_struct *task,
+                                             struct unwind *unwind) {
+        if (!is_user_mode(context))
+                return narrow_of_entry(task, unwind);
+        unwind->pc = context[CONTEXT_WORD_IP];
+        unwind->sp = context[CONTEXT_WORD_SP];
+        unwind->bp = context[CONTEXT_WORD_BP];
+        return (uint16_t)context[CONTEXT_WORD_CS] == KERNEL_USER_CS_NARROW && unwind->pc;
 }

@@ -12,8 +12,9 @@
  *     interrupted_registers    general registers of that code, for the rules of frame 0
  *     saved_registers          the same, of a thread that has entered the kernel
  *     user_registers           pc, stack pointer and frame pointer of either
- *     narrow_pc                pc of code of 32 bits, for which user_registers finds none; 0 = it is not
+ *     narrow_registers         as user_registers, of code of 32 bits, for which that finds none
  *     registers_of_entry       those of a thread that has entered the kernel
+ *     narrow_of_entry          the same of code of 32 bits
  *     copied_registers         the same, from a copy of what the kernel saved of another thread
  *     entered_call             number of its system call
  *     entered_argument         the call's first argument

@@ -24,7 +24,7 @@ static const End ends[] = {
         { "bad_cfa", "a frame that leads nowhere", "The next frame would lie below the one before." },
         { "unsupported", "an unknown unwind rule or 32-bit code",
           "The call frame information uses a rule that the walk does not know, or the code is of 32 bits: of that, "
-          "only the address of the innermost function is known." },
+          "callers are known by frame pointers alone, as far as each function keeps one." },
         { "depth", "more frames than are kept", "The stack is deeper than the limit; --depth of `record` and `run` raises it." },
         { "fp_end", "the end of frame pointers",
           "The code has no unwind information, and its frame pointers ended: -fno-omit-frame-pointer helps." },

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/data/cursor.h"
+#include "core/base/elf/narrow.h"
 #include "core/base/file/file.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
@@ -51,10 +52,32 @@ int elf_image_read(const ElfImage *image, uint64_t offset, uint64_t size, char *
         return 0;
 }
 
-static int check_header(const Elf64_Ehdr *header) {
-        if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+/* Reads the header, which is shorter in a file of 32 bits. @may_be_narrow: such a file is read. */
+static int read_header(ElfImage *image, bool may_be_narrow) {
+        Elf64_Ehdr *header = &image->header;
+        Elf32_Ehdr narrow;
+        int r;
+
+        if (image->size < sizeof(narrow))
                 return IMAGE_E_NOT_ELF;
-        if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
+        r = read_exact(image, &narrow, sizeof(narrow), 0);
+        if (r)
+                return r;
+        if (memcmp(narrow.e_ident, ELFMAG, SELFMAG) != 0)
+                return IMAGE_E_NOT_ELF;
+        image->is_narrow = narrow.e_ident[EI_CLASS] == ELFCLASS32;
+        *header = elf_widen_header(&narrow);
+        if (!image->is_narrow)
+                return image->size < sizeof(*header) ? IMAGE_E_NOT_ELF
+                                                     : read_exact(image, header, sizeof(*header), 0);
+        return may_be_narrow ? 0 : IMAGE_E_UNSUPPORTED;
+}
+
+static int check_header(const ElfImage *image) {
+        const Elf64_Ehdr *header = &image->header;
+
+        if (header->e_ident[EI_DATA] != ELFDATA2LSB ||
+            (!image->is_narrow && header->e_ident[EI_CLASS] != ELFCLASS64))
                 return IMAGE_E_UNSUPPORTED;
         /* In a relocatable file a symbol's value is no address. */
         if (header->e_type != ET_EXEC && header->e_type != ET_DYN)
@@ -62,21 +85,43 @@ static int check_header(const Elf64_Ehdr *header) {
         return 0;
 }
 
+/* Reads @n section headers from @offset on, which become one allocation of the caller's. */
+static int read_sections(const ElfImage *image, uint64_t offset, uint64_t n, Elf64_Shdr **sectionsp) {
+        _cleanup_(freep) Elf64_Shdr *wide = NULL;
+        _cleanup_(freep) char *data = NULL;
+        int r = elf_image_read(image, offset, n * (image->is_narrow ? sizeof(Elf32_Shdr) : sizeof(*wide)),
+                               &data);
+
+        if (r)
+                return r;
+        if (!image->is_narrow) {
+                *sectionsp = (Elf64_Shdr *)take(data);
+                return 0;
+        }
+        wide = calloc(n, sizeof(*wide));
+        if (!wide)
+                return error_origin(-ENOMEM);
+        for (uint64_t i = 0; i < n; i++)
+                wide[i] = elf_widen_section(&((const Elf32_Shdr *)data)[i]);
+        *sectionsp = take(wide);
+        return 0;
+}
+
 /* More than 65279 sections: e_shnum is 0 and section 0 has the number in sh_size (gABI, ELF header). */
 static int count_sections(const ElfImage *image, uint64_t *np) {
         const Elf64_Ehdr *header = &image->header;
-        Elf64_Shdr first;
+        _cleanup_(freep) Elf64_Shdr *first = NULL;
         int r;
 
         *np = 0;
         if (!header->e_shoff)
                 return 0;
-        if (header->e_shentsize != sizeof(Elf64_Shdr))
+        if (header->e_shentsize != (image->is_narrow ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr)))
                 return IMAGE_E_MALFORMED;
-        r = read_exact(image, &first, sizeof(first), header->e_shoff);
+        r = read_sections(image, header->e_shoff, 1, &first);
         if (r)
                 return r;
-        *np = header->e_shnum ? header->e_shnum : first.sh_size;
+        *np = header->e_shnum ? header->e_shnum : first->sh_size;
         return *np <= IMAGE_MAX_SECTIONS ? 0 : IMAGE_E_MALFORMED;
 }
 
@@ -105,27 +150,21 @@ static int read_names(ElfImage *image) {
 }
 
 /* @image: tells where the bytes are. */
-static int init(ElfImage *image) {
+static int init(ElfImage *image, bool may_be_narrow) {
         ElfImage new = *image;
         uint64_t n;
-        char *data;
         int r;
 
-        if (new.size < sizeof(new.header))
-                return IMAGE_E_NOT_ELF;
-        r = read_exact(&new, &new.header, sizeof(new.header), 0);
+        r = read_header(&new, may_be_narrow);
         if (!r)
-                r = check_header(&new.header);
+                r = check_header(&new);
         if (!r)
                 r = count_sections(&new, &n);
         if (!r && n)
-                r = elf_image_read(&new, new.header.e_shoff, n * sizeof(Elf64_Shdr), &data);
+                r = read_sections(&new, new.header.e_shoff, n, &new.sections);
         if (r)
                 return r;
-        if (n) {
-                new.sections = (Elf64_Shdr *)data;
-                new.n_sections = (uint32_t)n;
-        }
+        new.n_sections = (uint32_t)n;
         r = read_names(&new);
         if (r) {
                 elf_image_deinit(&new);
@@ -135,9 +174,26 @@ static int init(ElfImage *image) {
         return 0;
 }
 
-int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
+static int init_file(ElfImage *image, int fd, uint64_t base, uint64_t size, bool may_be_narrow) {
         ElfImage new = { .fd = fd, .base = base, .size = size };
-        int r = init(&new);
+        int r = init(&new, may_be_narrow);
+
+        if (!r)
+                *image = new;
+        return r < 0 ? error_fold(r) : r;
+}
+
+int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
+        return init_file(image, fd, base, size, false);
+}
+
+int elf_image_init_any(ElfImage *image, int fd, uint64_t base, uint64_t size) {
+        return init_file(image, fd, base, size, true);
+}
+
+static int init_memory(ElfImage *image, const uint8_t *data, uint64_t size, bool may_be_narrow) {
+        ElfImage new = { .fd = -1, .data = data, .size = size };
+        int r = init(&new, may_be_narrow);
 
         if (!r)
                 *image = new;
@@ -145,12 +201,11 @@ int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size) {
 }
 
 int elf_image_init_memory(ElfImage *image, const uint8_t *data, uint64_t size) {
-        ElfImage new = { .fd = -1, .data = data, .size = size };
-        int r = init(&new);
+        return init_memory(image, data, size, false);
+}
 
-        if (!r)
-                *image = new;
-        return r < 0 ? error_fold(r) : r;
+int elf_image_init_memory_any(ElfImage *image, const uint8_t *data, uint64_t size) {
+        return init_memory(image, data, size, true);
 }
 
 void elf_image_deinit(ElfImage *image) {
@@ -243,15 +298,22 @@ static int scan_at(const ElfImage *image, ImageIds *ids, uint64_t offset, uint64
 int elf_image_segments(const ElfImage *image, Elf64_Phdr **segmentsp, uint32_t *np) {
         const Elf64_Ehdr *header = &image->header;
         uint32_t n = MIN(header->e_phnum, (uint32_t)IMAGE_MAX_PROGRAM_HEADERS);
-        char *data;
+        size_t size = image->is_narrow ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr);
+        _cleanup_(freep) Elf64_Phdr *wide = NULL;
+        _cleanup_(freep) char *data = NULL;
         int r;
 
-        if (header->e_phentsize != sizeof(Elf64_Phdr) || n == 0)
+        if (header->e_phentsize != size || n == 0)
                 return IMAGE_E_ABSENT;
-        r = elf_image_read(image, header->e_phoff, n * sizeof(Elf64_Phdr), &data);
+        r = elf_image_read(image, header->e_phoff, n * size, &data);
         if (r)
                 return r < 0 ? error_fold(r) : r;
-        *segmentsp = (Elf64_Phdr *)data;
+        wide = image->is_narrow ? calloc(n, sizeof(*wide)) : (Elf64_Phdr *)take(data);
+        if (!wide)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n && image->is_narrow; i++)
+                wide[i] = elf_widen_segment(&((const Elf32_Phdr *)data)[i]);
+        *segmentsp = take(wide);
         *np = n;
         return 0;
 }

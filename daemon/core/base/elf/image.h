@@ -22,7 +22,7 @@ enum {
         _IMAGE_E_SUCCESS,
         IMAGE_E_UNREADABLE,             /* a read failed, or the file is shorter than it was */
         IMAGE_E_NOT_ELF,
-        IMAGE_E_UNSUPPORTED,            /* ELF, but not 64-bit little-endian, or no program or library */
+        IMAGE_E_UNSUPPORTED,            /* ELF that the caller does not read, or no program or library */
         IMAGE_E_MALFORMED,              /* a table that is not inside the file */
         IMAGE_E_ABSENT,                 /* no such section, or one without bytes in this file */
 };
@@ -40,6 +40,7 @@ typedef struct ElfImage {
         int fd;                         /* borrowed */
         const uint8_t *data;            /* borrowed; NULL = from fd */
         uint64_t base, size;            /* the image within what fd reads */
+        bool is_narrow;                 /* a file of 32 bits; header, sections and segments are widened */
         Elf64_Ehdr header;
         Elf64_Shdr *sections;
         uint32_t n_sections;            /* 0 = the file has no section headers */
@@ -52,9 +53,14 @@ typedef struct ImageIds {
         char go[IMAGE_MAX_GO_ID + 1];           /* as the Go tool prints it; "" = none */
 } ImageIds;
 
-/* Return: 0, IMAGE_E_*, -ENOMEM. Pair a success with elf_image_deinit(). */
+/*
+ * Opens an image of 64 bits, little-endian; _any(): or of 32 bits, whose symbols the caller has to widen.
+ * Return: 0, IMAGE_E_*, -ENOMEM. Pair a success with elf_image_deinit().
+ */
 int elf_image_init(ElfImage *image, int fd, uint64_t base, uint64_t size);
+int elf_image_init_any(ElfImage *image, int fd, uint64_t base, uint64_t size);
 int elf_image_init_memory(ElfImage *image, const uint8_t *data, uint64_t size);
+int elf_image_init_memory_any(ElfImage *image, const uint8_t *data, uint64_t size);
 void elf_image_deinit(ElfImage *image);
 
 /*

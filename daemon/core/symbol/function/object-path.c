@@ -114,7 +114,7 @@ int symbol_object_open(const SymbolObject *object, int *fdp, uint64_t *sizep, Sy
 
 static int read_shape(SymbolFile *file, int fd, uint64_t base, uint64_t size, SymbolState *statep) {
         SymbolFile new = { .fd = fd, .image = { .fd = -1 } };
-        int r = elf_image_init(&new.image, fd, base, size);
+        int r = elf_image_init_any(&new.image, fd, base, size);
 
         if (r) {
                 *statep = SYMBOL_STATE_UNREADABLE;
@@ -253,7 +253,7 @@ int symbol_file_open_packed(SymbolFile *file, const ElfImage *own) {
         r = unpack_data(data, size, &unpacked);
         new.memory = unpacked.data;
         if (!r)
-                r = elf_image_init_memory(&new.image, (const uint8_t *)new.memory, unpacked.size);
+                r = elf_image_init_memory_any(&new.image, (const uint8_t *)new.memory, unpacked.size);
         if (r) {
                 symbol_file_deinit(&new);
                 return r < 0 ? error_fold(r) : 1;

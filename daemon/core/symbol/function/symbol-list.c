@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/elf/narrow.h"
 #include "core/base/file/file.h"
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
@@ -137,18 +138,29 @@ static int read_strings(Reader *reader, const Elf64_Shdr *section, unsigned tabl
         return r < 0 ? error_fold(r) : r;
 }
 
+static size_t symbol_size(const ElfImage *image) {
+        return image->is_narrow ? sizeof(Elf32_Sym) : sizeof(Elf64_Sym);
+}
+
+static Elf64_Sym symbol_at(const ElfImage *image, const char *symbols, uint64_t i) {
+        return image->is_narrow ? elf_widen_symbol(&((const Elf32_Sym *)symbols)[i])
+                                : ((const Elf64_Sym *)symbols)[i];
+}
+
 static int read_symbols(Reader *reader, const Elf64_Shdr *section, unsigned table) {
-        uint64_t n = section->sh_size / sizeof(Elf64_Sym);
+        const ElfImage *image = reader->images[reader->image];
+        uint64_t size = symbol_size(image), n = section->sh_size / size;
 
         for (uint64_t at = 0; at < n; at += CHUNK_SYMBOLS) {
                 uint64_t n_here = MIN(n - at, (uint64_t)CHUNK_SYMBOLS);
                 _cleanup_(freep) char *chunk = NULL;
-                int r = elf_image_read(reader->images[reader->image],
-                                       section->sh_offset + at * sizeof(Elf64_Sym),
-                                       n_here * sizeof(Elf64_Sym), &chunk);
+                int r = elf_image_read(image, section->sh_offset + at * size, n_here * size, &chunk);
 
-                for (uint64_t i = 0; i < n_here && !r; i++)
-                        r = add(reader, &((const Elf64_Sym *)chunk)[i], table);
+                for (uint64_t i = 0; i < n_here && !r; i++) {
+                        Elf64_Sym symbol = symbol_at(image, chunk, i);
+
+                        r = add(reader, &symbol, table);
+                }
                 if (r)
                         return r;
         }
@@ -165,7 +177,7 @@ static int read_tables(Reader *reader) {
                         const Elf64_Shdr *section = &image->sections[i];
                         int r;
 
-                        if (section->sh_type != types[table] || section->sh_entsize != sizeof(Elf64_Sym))
+                        if (section->sh_type != types[table] || section->sh_entsize != symbol_size(image))
                                 continue;
                         r = read_strings(reader, section, table);
                         if (!r)

@@ -11,6 +11,8 @@
  *     …     section headers      (only if there are no program headers)
  *     …     one note segment, reread into the same place for each
  *
+ * A file of 32 bits is widened on the way, so that there is one form (core/base/elf/narrow.h).
+ *
  * What libelf does for us: byte order and layout of headers, and the walk over
  * notes with its padding rules (4 bytes, or 8 for some segments).
  */
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/elf/narrow.h"
 #include "core/base/file/file.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
@@ -48,46 +51,102 @@ static int read_exact(const ElfInput *input, uint64_t offset, void *to, size_t s
         return 0;
 }
 
+static bool is_narrow(const Elf64_Ehdr *header) {
+        return header->e_ident[EI_CLASS] == ELFCLASS32;
+}
+
+static size_t segment_size(const Elf64_Ehdr *header) {
+        return is_narrow(header) ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr);
+}
+
+static size_t section_size(const Elf64_Ehdr *header) {
+        return is_narrow(header) ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr);
+}
+
 /* Section headers are a fallback: too many or strange ones are the same as none. */
 static void check_sections(Elf64_Ehdr *header, const ElfLimits *limits) {
-        if (header->e_shnum > limits->max_headers || header->e_shentsize != sizeof(Elf64_Shdr))
+        if (header->e_shnum > limits->max_headers || header->e_shentsize != section_size(header))
                 header->e_shnum = 0;
+}
+
+/* The header of either class. Return: whether it is there. */
+static bool take_header(const ElfInput *input, Elf64_Ehdr *header) {
+        Elf32_Ehdr narrow;
+
+        if (read_exact(input, 0, &narrow, sizeof(narrow)) || memcmp(narrow.e_ident, ELFMAG, SELFMAG))
+                return false;
+        *header = elf_widen_header(&narrow);
+        return is_narrow(header) ||
+                (header->e_ident[EI_CLASS] == ELFCLASS64 && !read_exact(input, 0, header, sizeof(*header)));
 }
 
 static int read_header(const ElfInput *input, const ElfLimits *limits, Elf64_Ehdr *header) {
         uint8_t order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
 
-        if (read_exact(input, 0, header, sizeof(*header)) || memcmp(header->e_ident, ELFMAG, SELFMAG) ||
-            header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != order ||
+        if (!take_header(input, header) || header->e_ident[EI_DATA] != order ||
             header->e_version != EV_CURRENT || header->e_phnum > limits->max_headers ||
-            (header->e_phnum && header->e_phentsize != sizeof(Elf64_Phdr)))
+            (header->e_phnum && header->e_phentsize != segment_size(header)))
                 return ELF_E_UNSUPPORTED;
         check_sections(header, limits);
         return 0;
 }
 
+static int read_segment_headers(const ElfInput *input, const Elf64_Ehdr *header, Elf64_Phdr *to) {
+        int r = 0;
+
+        if (!is_narrow(header))
+                return read_exact(input, header->e_phoff, to, header->e_phnum * sizeof(*to));
+        for (size_t i = 0; i < header->e_phnum && !r; i++) {
+                Elf32_Phdr one;
+
+                r = read_exact(input, header->e_phoff + i * sizeof(one), &one, sizeof(one));
+                to[i] = r ? (Elf64_Phdr){ 0 } : elf_widen_segment(&one);
+        }
+        return r;
+}
+
+static int read_section_headers(const ElfInput *input, const Elf64_Ehdr *header, size_t n, Elf64_Shdr *to) {
+        int r = 0;
+
+        if (!is_narrow(header))
+                return read_exact(input, header->e_shoff, to, n * sizeof(*to));
+        for (size_t i = 0; i < n && !r; i++) {
+                Elf32_Shdr one;
+
+                r = read_exact(input, header->e_shoff + i * sizeof(one), &one, sizeof(one));
+                to[i] = r ? (Elf64_Shdr){ 0 } : elf_widen_section(&one);
+        }
+        return r;
+}
+
 /* Header and tables, as told above. *imagep: malloc()ed, with room for one note behind *sizep bytes. */
 static int compose_image(const ElfInput *input, const ElfLimits *limits, Elf64_Ehdr *header, char **imagep,
                          size_t *sizep) {
+        size_t n_sections = header->e_phnum ? 0 : header->e_shnum;
         size_t program_size = header->e_phnum * sizeof(Elf64_Phdr);
-        size_t section_size = header->e_phnum ? 0 : header->e_shnum * sizeof(Elf64_Shdr);
-        _cleanup_(freep) char *image = calloc(1, sizeof(*header) + program_size + section_size);
+        size_t sections_size = n_sections * sizeof(Elf64_Shdr);
+        _cleanup_(freep) char *image = calloc(1, sizeof(*header) + program_size + sections_size);
         int r;
 
         if (!image)
                 return error_origin(-ENOMEM);
-        r = read_exact(input, header->e_phoff, image + sizeof(*header), program_size);
+        r = read_segment_headers(input, header, (Elf64_Phdr *)(image + sizeof(*header)));
         if (!r)
-                r = read_exact(input, header->e_shoff, image + sizeof(*header) + program_size, section_size);
+                r = read_section_headers(input, header, n_sections,
+                                         (Elf64_Shdr *)(image + sizeof(*header) + program_size));
         if (r)
                 return r;
+        header->e_ident[EI_CLASS] = ELFCLASS64;
+        header->e_ehsize = sizeof(*header);
+        header->e_phentsize = sizeof(Elf64_Phdr);
+        header->e_shentsize = sizeof(Elf64_Shdr);
         header->e_phoff = program_size ? sizeof(*header) : 0;
-        header->e_shoff = section_size ? sizeof(*header) + program_size : 0;
-        header->e_shnum = section_size ? header->e_shnum : 0;
+        header->e_shoff = sections_size ? sizeof(*header) + program_size : 0;
+        header->e_shnum = (uint16_t)n_sections;
         header->e_shstrndx = SHN_UNDEF;
         memcpy(image, header, sizeof(*header));
         *imagep = take(image);
-        *sizep = sizeof(*header) + program_size + section_size;
+        *sizep = sizeof(*header) + program_size + sections_size;
         return 0;
 }
 
@@ -222,11 +281,11 @@ static int read_note_sections(const ElfInput *input, const ElfLimits *limits, co
         int r = 0;
 
         for (uint32_t i = 0; i < header->e_shnum && !info->gnu_size && !r; i++) {
-                uint64_t offset;
+                Elf64_Ehdr from_here = *header;
                 Elf64_Shdr section;
 
-                if (__builtin_add_overflow(header->e_shoff, i * sizeof(section), &offset) ||
-                    read_exact(input, offset, &section, sizeof(section)))
+                if (__builtin_add_overflow(header->e_shoff, i * section_size(header), &from_here.e_shoff) ||
+                    read_section_headers(input, &from_here, 1, &section))
                         return 0;
                 if (section.sh_type == SHT_NOTE && n_notes++ < limits->max_notes)
                         r = read_notes(input, limits, section.sh_offset, section.sh_size,

@@ -4,7 +4,7 @@
 /*
  * ELF
  *
- * Build ids, loadable segments and the entry point of a 64-bit ELF file that
+ * Build ids, loadable segments and the entry point of an ELF file, of 64 or 32 bits, that
  * another user wrote. Takes a descriptor (or bytes) and limits, touches no
  * globals, reads by pread() only: a file that its owner truncates gives a short
  * read, where a map of it would give SIGBUS.
@@ -54,7 +54,7 @@ typedef struct ElfInfo {
 
 enum {
         _ELF_E_SUCCESS,
-        ELF_E_UNSUPPORTED,              /* no ELF, not 64 bits, other byte order, or over a limit */
+        ELF_E_UNSUPPORTED,              /* no ELF, other byte order, or over a limit */
         ELF_E_DAMAGED,                  /* an ELF header, but what it tells of is not there */
 };
 

@@ -277,26 +277,48 @@ class AgainstClocks(session.TestCase):
             self.assertLess(abs(sample.period * 487 / 1e9 - 1), 0.05)
 
 
-class Narrow(session.TestCase):
-    def test_a_program_of_32_bits_has_its_innermost_address_and_says_so(self):
+class Narrow(session.NamingCase):
+    def chains(self, *flags):
+        """How often each chain of functions was met, innermost first, by nm. All say that they may be cut."""
         program = self.directory() / "narrow-busy"
         built = self.run_command([tap.need_tool("gcc"), "-m32", "-O2", "-nostdlib", "-static", "-fno-pic", "-no-pie",
-                                  "-o", program, tap.SOURCE_DIR / "tests/victims/native/narrow-busy.c"])
+                                  *flags, "-o", program, tap.SOURCE_DIR / "tests/victims/native/narrow-busy.c"])
         if built.returncode:
             tap.skip("machine: gcc makes no code of 32 bits here")
         victim = self.spawn([program])
-        run = self.start("--pid", victim.pid, "--frequency", 499)
+        run = self.start("--pid", victim.pid, "--frequency", 499, "--symbols=local")
         session.wait_cpu([victim.pid], 1.0)
-        samples = run.stop().of(victim.pid)
+        self.wait_named(run, victim.pid, "narrow_hot")
+        samples, functions, found = run.stop().of(victim.pid), nm(program), collections.Counter()
         self.assertGreater(len(samples), 200)
-        address, size = nm(program)["narrow_hot"]
-        hot = 0
         for sample in samples:
-            user = [frame for frame in sample.frames if frame.type != "kernel"]
             self.assertEqual(sample.attributes.get("profile.stack.truncated"), "unsupported")
-            self.assertEqual(len(user), 1)
-            hot += 0 <= user[0].address - address < size
-        self.assertGreater(hot / len(samples), 0.95)
+            user = [frame for frame in sample.frames if frame.type != "kernel"]
+            chain = tuple(next(name for name, (start, size) in functions.items()
+                               if 0 <= frame.address - start < size) for frame in user)
+            for frame, name in zip(user, chain):
+                self.assertIn(frame.name, (None, "", name))
+            found[chain] += 1
+        return found
+
+    def test_a_program_of_32_bits_has_its_innermost_function_and_says_so(self):
+        found = self.chains("-fomit-frame-pointer")
+        self.assertGreater(found["narrow_hot",] / sum(found.values()), 0.95, found)
+        self.assertEqual({len(chain) for chain in found}, {1})
+
+    def test_frame_pointers_of_32_bits_lead_to_callers(self):
+        found = self.chains("-fno-omit-frame-pointer")
+        whole = ("narrow_hot", "narrow_middle", "narrow_outer", "_start")
+        self.assertGreater(found[whole] / sum(found.values()), 0.95, found)
+        for chain in found:
+            self.assertTrue(len(chain) == 1 or chain == whole[-len(chain):], found)
+
+    def test_a_caller_of_32_bits_without_a_frame_pointer_is_not_skipped(self):
+        found = self.chains("-fno-omit-frame-pointer", "-DBARE")
+        self.assertGreater(found["narrow_hot", "narrow_middle"] / sum(found.values()), 0.95, found)
+        for chain in found:
+            self.assertTrue(len(chain) == 1 or chain in (("narrow_hot", "narrow_middle"), ("narrow_outer", "_start")),
+                            found)
 
 
 tap.main()

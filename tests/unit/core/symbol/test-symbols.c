@@ -435,3 +435,89 @@ Test(symbols, agrees_with_readelf_on_the_c_library) {
         cr_assert_neq(dladdr((void *)(uintptr_t)&gnu_get_libc_version, &info), 0);
         agree_with_readelf(info.dli_fname);
 }
+
+/* A program of 32 bits by gABI's figures: three sections, two functions. */
+typedef struct NarrowElf {
+        Elf32_Ehdr header;
+        Elf32_Shdr sections[4];
+        Elf32_Sym symbols[3];
+        char names[32];
+} NarrowElf;
+
+static NarrowElf narrow_elf(void) {
+        return (NarrowElf){
+                .header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
+                            .e_type = ET_EXEC, .e_machine = EM_386, .e_version = EV_CURRENT,
+                            .e_shoff = offsetof(NarrowElf, sections), .e_shentsize = 40, .e_shnum = 4 },
+                .sections = { [1] = { .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                                      .sh_addr = 0x8049000, .sh_size = 0x100 },
+                              [2] = { .sh_type = SHT_SYMTAB, .sh_offset = offsetof(NarrowElf, symbols),
+                                      .sh_size = 48, .sh_link = 3, .sh_entsize = 16 },
+                              [3] = { .sh_type = SHT_STRTAB, .sh_offset = offsetof(NarrowElf, names),
+                                      .sh_size = 32 } },
+                .symbols = { [1] = { .st_name = 1, .st_value = 0x8049000, .st_size = 0x20, .st_shndx = 1,
+                                     .st_info = ELF32_ST_INFO(STB_GLOBAL, STT_FUNC) },
+                             [2] = { .st_name = 7, .st_value = 0x8049040, .st_size = 0x10, .st_shndx = 1,
+                                     .st_info = ELF32_ST_INFO(STB_LOCAL, STT_FUNC) } },
+                .names = "\0first\0second",
+        };
+}
+
+static int read_narrow(const NarrowElf *elf, size_t size, SymbolTable **tablep) {
+        ElfImage image;
+        int r = elf_image_init_memory_any(&image, (const uint8_t *)elf, size);
+
+        if (r)
+                return r;
+        cr_assert(image.is_narrow);
+        r = read_symbol_table(tablep, &image, NULL, NULL);
+        elf_image_deinit(&image);
+        return r;
+}
+
+Test(symbols, finds_functions_of_a_program_of_32_bits) {
+        NarrowElf elf = narrow_elf();
+        SymbolTable *table = NULL;
+
+        cr_assert_eq(read_narrow(&elf, sizeof(elf), &table), 0);
+        assert_name(table, 0x804901f, "first", 0x1f);
+        assert_name(table, 0x8049040, "second", 0);
+        assert_name(table, 0x8049020, NULL, 0);
+        symbol_table_free(table);
+}
+
+Test(symbols, reads_files_of_32_bits_for_who_asks_for_them_alone) {
+        NarrowElf elf = narrow_elf();
+        ElfImage image;
+
+        cr_assert_eq(elf_image_init_memory(&image, (const uint8_t *)&elf, sizeof(elf)), IMAGE_E_UNSUPPORTED);
+}
+
+Test(symbols, refuses_damaged_files_of_32_bits) {
+        SymbolTable *table = NULL;
+
+#define SPOIL(_what, _expected) \
+        do { \
+                NarrowElf elf = narrow_elf(); \
+                _what; \
+                cr_assert_eq(read_narrow(&elf, sizeof(elf), &table), _expected, #_what); \
+                cr_assert_null(table); \
+        } while (0)
+        SPOIL(elf.header.e_shentsize = 64, IMAGE_E_MALFORMED);
+        SPOIL(elf.header.e_shnum = 60000, IMAGE_E_MALFORMED);
+        SPOIL(elf.header.e_shoff = UINT32_MAX - 8, IMAGE_E_MALFORMED);
+        SPOIL(elf.header.e_type = ET_REL, IMAGE_E_UNSUPPORTED);
+        SPOIL(elf.header.e_ident[EI_DATA] = ELFDATA2MSB, IMAGE_E_UNSUPPORTED);
+        SPOIL(elf.sections[2].sh_size = UINT32_MAX, IMAGE_E_MALFORMED);
+        SPOIL(elf.sections[3].sh_offset = UINT32_MAX, IMAGE_E_MALFORMED);
+#undef SPOIL
+        for (size_t n = 0; n < sizeof(NarrowElf); n++) {
+                NarrowElf elf = narrow_elf();
+                char *copy = malloc(n ? n : 1);
+
+                memcpy(copy, &elf, n);
+                read_narrow((const NarrowElf *)copy, n, &table);
+                table = symbol_table_free(table);
+                free(copy);
+        }
+}

@@ -271,7 +271,7 @@ Test(elf, names_what_it_does_not_read_and_leaves_the_output_alone) {
                 cr_expect_arr_eq(&info, &before, sizeof(info)); \
         } while (0)
         REFUSES(made.header.e_ident[0] = 'x', ELF_E_UNSUPPORTED);
-        REFUSES(made.header.e_ident[EI_CLASS] = ELFCLASS32, ELF_E_UNSUPPORTED);
+        REFUSES(made.header.e_ident[EI_CLASS] = ELFCLASSNUM, ELF_E_UNSUPPORTED);
         REFUSES(made.header.e_ident[EI_DATA] = ELFDATA2MSB, ELF_E_UNSUPPORTED);
         REFUSES(made.header.e_version = 0, ELF_E_UNSUPPORTED);
         REFUSES(made.header.e_phentsize = 55, ELF_E_UNSUPPORTED);
@@ -321,6 +321,43 @@ Test(elf, reads_nothing_behind_the_end_of_any_prefix) {
                 elf_read(&(ElfInput){ .fd = -1, .data = copy, .size = n }, NULL, &info);
                 free(copy);
         }
+}
+
+/* A program of 32 bits: a segment of code, and notes with a build id. */
+typedef struct NarrowMade {
+        Elf32_Ehdr header;
+        Elf32_Phdr program[2];
+        Elf32_Nhdr note;
+        char owner[4];
+        uint8_t id[4];
+} NarrowMade;
+
+Test(elf, reads_segments_and_build_id_of_a_program_of_32_bits) {
+        const NarrowMade made = {
+                .header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
+                            .e_type = ET_EXEC, .e_machine = EM_386, .e_version = EV_CURRENT,
+                            .e_entry = 0x8049010, .e_phoff = sizeof(Elf32_Ehdr), .e_phentsize = 32,
+                            .e_phnum = 2 },
+                .program = { { .p_type = PT_LOAD, .p_offset = 0x1000, .p_vaddr = 0x8049000, .p_filesz = 0x80,
+                               .p_memsz = 0x90, .p_flags = PF_R | PF_X, .p_align = 0x1000 },
+                             { .p_type = PT_NOTE, .p_offset = offsetof(NarrowMade, note), .p_filesz = 20,
+                               .p_align = 4 } },
+                .note = { .n_namesz = 4, .n_descsz = 4, .n_type = NT_GNU_BUILD_ID },
+                .owner = "GNU",
+                .id = { 1, 2, 3, 4 },
+        };
+        ElfInfo info;
+
+        cr_assert_eq(elf_read(&(ElfInput){ .fd = -1, .data = &made, .size = sizeof(made) }, NULL, &info), 0);
+        cr_assert_eq(info.entry, 0x8049010);
+        cr_assert_eq(info.n_segments, 1);
+        cr_assert_eq(info.segments[0].address, 0x8049000);
+        cr_assert_eq(info.segments[0].offset, 0x1000);
+        cr_assert_eq(info.segments[0].file_size, 0x80);
+        cr_assert_eq(info.segments[0].memory_size, 0x90);
+        cr_assert_eq(info.segments[0].flags, PF_R | PF_X);
+        cr_assert_eq(info.gnu_size, 4);
+        cr_assert_arr_eq(info.gnu, made.id, 4);
 }
 
 /*
