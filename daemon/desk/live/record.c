@@ -232,12 +232,17 @@ static void show_progress(void *userdata, Daemon *daemon) {
         uint64_t n_samples = stat_get(COUNTER_TICKS) -
                 MIN(stat_get(COUNTER_TICKS), stat_get(COUNTER_LOST_NOT_TARGET));
         size_t n = daemon_n_targets(daemon);
+        uint32_t n_made, n_tables;
 
+        daemon_tables_progress(daemon, &n_made, &n_tables);
         fprintf(stderr, "\rrecording %.1f", (double)passed_ns / (double)NS_PER_SEC);
         if (limit_ns)
                 fprintf(stderr, " of %.0f", (double)limit_ns / (double)NS_PER_SEC);
-        fprintf(stderr, " s: %zu process%s, %" PRIu64 " samples, %" PRIu64 " lost; Ctrl-C ends it\033[K", n,
-                n == 1 ? "" : "es", n_samples, stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
+        fprintf(stderr, " s: %zu process%s, %" PRIu64 " samples, %" PRIu64 " lost", n, n == 1 ? "" : "es", n_samples,
+                stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET));
+        if (n_tables)
+                fprintf(stderr, "; reading tables %" PRIu32 "/%" PRIu32, n_made, n_tables);
+        fprintf(stderr, "; Ctrl-C ends it\033[K");
         fflush(stderr);
         record->progress_shown = true;
 }
@@ -468,6 +473,7 @@ static int run_record(Record *record) {
                 .config = &record->cli->config,
                 .command = record->cli->n_arguments ? record->cli->arguments : NULL,
                 .interval_ns = WINDOW_NS,
+                .has_one_window = true,
                 .progress_ns = wants_progress(record) ? PROGRESS_NS : 0,
                 .window = on_window, .started = on_started, .progress = show_progress, .give_up = give_up,
                 .userdata = record,

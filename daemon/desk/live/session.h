@@ -29,6 +29,7 @@ typedef struct SessionOptions {
         Config *config;                 /* borrowed; what a desk has no use for is overwritten */
         char *const *command;           /* NULL = none */
         uint64_t interval_ns;           /* between two windows */
+        bool has_one_window;            /* as DaemonSink.has_one_window */
         uint64_t progress_ns;           /* between two calls of progress(); 0 = none */
         /* As DaemonSink.window. */
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);

@@ -60,6 +60,7 @@ static const Counts *shown_counts(const Top *top, ViewFigures *figures) {
 
         *figures = (ViewFigures){ .n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET),
                                   .n_processes = daemon_n_targets(top->daemon) };
+        daemon_tables_progress(top->daemon, &figures->n_tables_made, &figures->n_tables);
         if (top->view.since_start) {
                 figures->length_ns = top->all_ns;
                 return &top->all;

@@ -396,6 +396,9 @@ static void print_figures(const View *view, const Counts *counts, const ViewFigu
                               (double)figures->ago_ns / (double)NS_PER_SEC);
         if (figures->n_lost)
                 n += snprintf(line + n, sizeof(line) - (size_t)n, "%" PRIu64 " LOST ", figures->n_lost);
+        if (figures->n_tables)
+                n += snprintf(line + n, sizeof(line) - (size_t)n, "reading tables %" PRIu32 "/%" PRIu32 " ",
+                              figures->n_tables_made, figures->n_tables);
         snprintf(line + n, sizeof(line) - (size_t)n,
                  "spanprof top: %zu process%s, %" PRIu64
                  " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans%s",

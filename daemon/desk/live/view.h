@@ -40,6 +40,7 @@ typedef struct ViewFigures {
         uint64_t length_ns;             /* of the time that was counted */
         uint64_t n_lost;                /* since the start */
         size_t n_processes;             /* that are sampled */
+        uint32_t n_tables_made, n_tables;       /* of files that are being read for unwinding; 0 = none is */
         uint64_t ago_ns;                /* of a moment that has passed: how long ago it ended; 0 = now */
 } ViewFigures;
 

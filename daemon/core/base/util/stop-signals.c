@@ -29,6 +29,21 @@ void stop_signals_fill(sigset_t *set) {
         sigaddset(set, SIGHUP);
 }
 
+bool stop_signals_take_pending(StopSignals *signals) {
+        const struct timespec none = { 0 };
+        bool is_wish = false;
+        siginfo_t info;
+        sigset_t set;
+        int number;
+
+        stop_signals_fill(&set);
+        while ((number = sigtimedwait(&set, &info, &none)) > 0 || errno == EINTR)
+                is_wish |= number > 0 &&
+                        stop_signals_take(signals, number, info.si_code, clock_monotonic_ns()) !=
+                                STOP_WISH_DUPLICATE;
+        return is_wish;
+}
+
 void stop_signals_drop_pending(void) {
         const struct timespec none = { 0 };
         sigset_t set;

@@ -39,6 +39,12 @@ StopWish stop_signals_take(StopSignals *signals, int number, int code, uint64_t 
 void stop_signals_fill(sigset_t *set);
 
 /*
+ * Takes those that wait, blocked, as a loop would that could look. Return: whether one wishes for more
+ * than what goes on already: the first of all, or an impatient one.
+ */
+bool stop_signals_take_pending(StopSignals *signals);
+
+/*
  * Takes those that wait, blocked, for a caller that could not look for a while: when they came is unknown
  * then, and most of them came with the first.
  */

@@ -295,6 +295,10 @@ Member *membership_take_dead(Membership *membership, uint64_t now_ns, uint64_t k
         return dead;
 }
 
+bool membership_is_crowded(const Membership *membership) {
+        return membership->n_dead > MAX_DEAD / 4 * 3;
+}
+
 /* ---- CPU time ---- */
 
 /*

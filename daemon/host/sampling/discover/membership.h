@@ -164,6 +164,9 @@ void membership_end(Membership *membership, Member *member, uint64_t end_ns, uin
  */
 Member *membership_take_dead(Membership *membership, uint64_t now_ns, uint64_t keep_ns);
 
+/* Whether the dead take three quarters of their places. */
+bool membership_is_crowded(const Membership *membership);
+
 /* ---- CPU time ---- */
 
 /* An exit or what was settled after it, of a process that may never have been seen; value: CPU time, ns. */

@@ -63,6 +63,7 @@ typedef struct Target {
 
 struct Targets {
         TargetsConfig config;
+        uint64_t keep_ns;               /* of programs that are gone */
         Membership membership;
         MappingTracker mappings;
         NoticeHistory *notices;         /* NULL = only living processes become targets */
@@ -147,6 +148,7 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
         if (!targets)
                 return error_origin(-ENOMEM);
         targets->config = *config;
+        targets->keep_ns = TARGETS_KEEP_NS;
         if (!targets->config.max_targets)
                 targets->config.max_targets = ABI_MAX_PROCESSES / 2;
         r = make_parts(targets);
@@ -319,7 +321,7 @@ static int expire_rejects(Targets *targets, uint64_t now_ns) {
 static void forget_dead(Targets *targets, uint64_t now_ns) {
         Member *dead;
 
-        while ((dead = membership_take_dead(&targets->membership, now_ns, TARGETS_KEEP_NS)))
+        while ((dead = membership_take_dead(&targets->membership, now_ns, targets->keep_ns)))
                 free_target(target_of_member(dead));
 }
 
@@ -1244,6 +1246,14 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid) {
 
 void targets_start(Targets *targets, const struct abi_start *start) {
         starts_add(&targets->starts, start);
+}
+
+void targets_keep(Targets *targets, uint64_t keep_ns) {
+        targets->keep_ns = keep_ns;
+}
+
+bool targets_is_crowded(const Targets *targets) {
+        return membership_is_crowded(&targets->membership);
 }
 
 /* A target that was there before this sample may learn from it who it is. */

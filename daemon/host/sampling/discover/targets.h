@@ -88,6 +88,12 @@ int targets_notice(Targets *targets, const struct abi_notice *notice);
 /* Keeps what a new process says of itself; its sample follows. @start: a sound record. */
 void targets_start(Targets *targets, const struct abi_start *start);
 
+/* Keeps programs that are gone for @keep_ns from now on; TARGETS_KEEP_NS is usual. */
+void targets_keep(Targets *targets, uint64_t keep_ns);
+
+/* Whether so many programs that are gone are kept that the oldest may soon make room. */
+bool targets_is_crowded(const Targets *targets);
+
 /* When targets_work() has to come for what was told since its last call; UINT64_MAX = for nothing of it. */
 uint64_t targets_asked_ns(const Targets *targets);
 

@@ -35,6 +35,8 @@ enum {
         MEAN_STACK_BYTES = 8 << 10,
         MIN_STACK_RING_BYTES = 256 << 10,
         MAX_STACK_RING_BYTES = 4 << 20,
+        MAX_PATIENT_STACK_RING_BYTES = 16 << 20,
+        PATIENT = 16,                   /* both rings are so many times larger */
         PREALLOCATED_PROCESSES = 4096,  /* processes where entries must be preallocated (below Linux 6.1) */
         PREALLOCATED_LEAVERS = 1024,    /* entries of exiting targets, of 0.1 KiB each, there */
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
@@ -171,23 +173,28 @@ static uint64_t power_of_two(uint64_t at_least) {
         return size;
 }
 
-/* Size of the samples' ring: half full after a quarter of a second without a drain. */
+/* Size of the samples' ring: half full after a quarter of a second without a drain, or after four. */
 static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
         uint64_t bytes = 2 * (uint64_t)config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
 
+        if (config->is_patient)
+                bytes *= PATIENT;
         if (config->ring_bytes)
                 return config->ring_bytes;
         return (uint32_t)power_of_two(MIN(MAX(bytes, (uint64_t)MIN_RING_BYTES), (uint64_t)MAX_RING_BYTES));
 }
 
-/* Size of the stacks' ring: as many as a tenth of a second has, on all CPUs at once. */
+/* Size of the stacks' ring: as many as a tenth of a second has, on all CPUs, or sixteen times that. */
 static uint32_t stack_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
         uint64_t bytes = (uint64_t)config->frequency * n_cpus * MEAN_STACK_BYTES / 10;
 
+        if (config->is_patient)
+                bytes *= PATIENT;
         if (!config->stack_bytes)
                 return (uint32_t)sysconf(_SC_PAGESIZE);
         return (uint32_t)power_of_two(
-                MIN(MAX(bytes, (uint64_t)MIN_STACK_RING_BYTES), (uint64_t)MAX_STACK_RING_BYTES));
+                MIN(MAX(bytes, (uint64_t)MIN_STACK_RING_BYTES),
+                    (uint64_t)(config->is_patient ? MAX_PATIENT_STACK_RING_BYTES : MAX_STACK_RING_BYTES)));
 }
 
 static uint32_t notice_ring_bytes(size_t n_cpus) {

@@ -33,6 +33,7 @@ typedef struct SamplerConfig {
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
         const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
+        bool is_patient;                /* the daemon may be held up for seconds, and nothing shall be lost */
         uint32_t stack_bytes;           /* bytes of stack copies, a second and CPU; 0 = none are made */
         bool waits;                     /* count what threads of targets wait for (kernel-waits.h) */
         uint32_t wait_walks;            /* walks of their stacks, a second and CPU */

@@ -14,12 +14,16 @@
  * (span, coroutine). It ends in one of four ways, each counted:
  *
  *     walked          the aggregator gets it with the frames of this walk
- *     late            after MAX_WAIT_NS it is handed on as it came, with the pc alone
- *     no copy         the cap of MAX_BYTES was reached: as it came, at once
+ *     late            after a second it is handed on as it came, with the pc alone
+ *     no copy         the cap of bytes was reached: as it came, at once
  *     lost            its process was forgotten meanwhile: LOST_DEFERRED
  *
  * A sample that was walked in the kernel waits here, too, while names of its runtime are late: its worker has
  * just been started, or has much to do. It has no copy, and is handed on with the names that there are.
+ *
+ * A session that has one window until its end (`record`) need not hurry: there a sample waits for its tables
+ * for minutes, while they are read, and its program stays known though it is gone. A machine with hundreds of
+ * busy processes takes many seconds for their files. The file that most walks wait for is read next.
  *
  * The bytes of a copy are a target's memory. They stay in this file and the walk, are overwritten before they
  * are freed, and only addresses of code leave it.
@@ -32,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/data/hashmap.h"
 #include "core/base/data/list.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -40,14 +45,15 @@
 #include "host/sampling/unwind/walk/host-walk.h"
 
 enum {
-        MAX_BYTES = 8 << 20,            /* bytes of copies and samples */
+        MAX_BYTES = 8 << 20,            /* bytes of copies and samples … */
+        MAX_BYTES_PATIENT = 256 << 20,  /* … and with one window */
         STEP_BYTES = 200000,            /* bytes of files, in a flush */
         POLL_MS = 20,
 };
 
 /* Programs that are gone stay known for twice as long (TARGETS_KEEP_NS). */
 #define MAX_WAIT_NS NS_PER_SEC
-#define FLUSH_NS (250 * NS_PER_MS)
+#define MAX_WAIT_PATIENT_NS (120 * NS_PER_SEC)
 #define RELEASE_NS (2 * NS_PER_SEC)     /* without a walk: its tables are given back */
 
 typedef struct Copy {
@@ -83,6 +89,8 @@ struct Deferred {
         uint64_t changes;               /* changes of tables, at the last work */
         uint64_t walked_ns;             /* time of the last walk */
         uint64_t nameless;              /* generation whose names are late in this work; 0 = none */
+        Hashmap pending;                /* generations whose tables are missing in this work */
+        size_t max_bytes;
 };
 
 static void free_copy(Deferred *deferred, Copy *copy) {
@@ -106,6 +114,7 @@ int deferred_new(Deferred **deferredp, const WalkStages *stages) {
         if (!deferred)
                 return error_origin(-ENOMEM);
         deferred->stages = stages;
+        deferred->max_bytes = stages->has_one_window ? MAX_BYTES_PATIENT : MAX_BYTES;
         r = host_walk_new(&deferred->walk, stages->tables, stages->depth);
         if (r) {
                 free(deferred);
@@ -126,6 +135,7 @@ Deferred *deferred_free(Deferred *deferred) {
         while ((copy = fifo_pop(&deferred->copies)))
                 free_copy(deferred, copy);
         host_walk_free(deferred->walk);
+        hashmap_deinit(&deferred->pending);
         free(deferred);
         return NULL;
 }
@@ -143,7 +153,7 @@ int deferred_copy(Deferred *deferred, const void *data, size_t size) {
         }
         n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
         size = sizeof(*copy) + n_bytes;
-        if (deferred->n_bytes + size <= MAX_BYTES)
+        if (deferred->n_bytes + size <= deferred->max_bytes)
                 copy = malloc(size);
         if (!copy) {
                 stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
@@ -185,7 +195,9 @@ void deferred_drop(Deferred *deferred, const struct abi_sample *header) {
 
 /* Copies whose samples found their ring full. */
 static void drop_orphans(Deferred *deferred, uint64_t now_ns) {
-        while (deferred->copies.first && deferred->copies.first->stack.time_ns + MAX_WAIT_NS < now_ns) {
+        uint64_t wait_ns = deferred_patience_ns(deferred->stages->has_one_window, false);
+
+        while (deferred->copies.first && deferred->copies.first->stack.time_ns + wait_ns < now_ns) {
                 stat_add(COUNTER_STACK_COPIES_ORPHANS, 1);
                 free_copy(deferred, fifo_pop(&deferred->copies));
         }
@@ -219,6 +231,8 @@ static bool try_walk(Deferred *deferred, const Program *program, const Copy *cop
 
         for (int i = 0; i < 2; i++) {
                 host_walk(deferred->walk, program->process, has_runtime, &copy->stack, resultp);
+                if (resultp->end == ABI_STACK_PENDING && resultp->pending)
+                        tables_want(deferred->stages->tables, resultp->pending);
                 if (resultp->end == ABI_STACK_PENDING)
                         return false;
                 if (resultp->end != ABI_STACK_NO_MAPPING || resultp->n > 1)
@@ -232,7 +246,7 @@ static bool try_walk(Deferred *deferred, const Program *program, const Copy *cop
 /* Return: 0, 1 = there is no memory for it. */
 static int wait(Deferred *deferred, const Program *program, const Sample *sample, size_t size,
                          Copy *copy) {
-        size_t max = copy ? MAX_BYTES : MAX_BYTES / 2;  /* room for copies is left */
+        size_t max = deferred->max_bytes / (copy ? 1 : 2);      /* room for copies is left */
         Waiting *waiting = deferred->n_bytes + size <= max ? malloc(sizeof(*waiting) + size) : NULL;
 
         if (!waiting)
@@ -294,14 +308,33 @@ static int work_nameless(Deferred *deferred, const Program *program, Sample *sam
         return r == AGGREGATOR_E_LATER ? 1 : r;
 }
 
+/* As below, of one that waits for tables. Of a process one sample is tried, and the others wait with it. */
+static int work_copied(Deferred *deferred, const Program *program, const Sample *sample, const Copy *copy,
+                       bool is_late) {
+        HostWalkResult result;
+
+        if (try_walk(deferred, program, copy, &result)) {
+                stat_add(COUNTER_STACK_WALKS, 1);
+                return hand_on_walked(deferred, program, sample, &result);
+        }
+        if (!is_late)
+                return hashmap_put(&deferred->pending, program->process->generation, deferred) ?: 1;
+        stat_add(COUNTER_STACK_WALKS_LATE, 1);
+        /* Frames before the code that is not known are sure. */
+        if (result.end == ABI_STACK_PENDING && result.n > sample->header->n_user)
+                return hand_on_walked(deferred, program, sample, &result);
+        return hand_on(deferred, program, sample);
+}
+
 /* Return: 0 = it was handed on or is lost, 1 = it goes on waiting, -errno. */
 static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late) {
-        HostWalkResult result;
         Program program;
         Sample sample;
-        int r = targets_program(deferred->stages->targets, waiting->pid, waiting->generation,
-                                &program);
+        int r;
 
+        if (waiting->copy && !is_late && hashmap_get(&deferred->pending, waiting->generation))
+                return 1;
+        r = targets_program(deferred->stages->targets, waiting->pid, waiting->generation, &program);
         if (r < 0)
                 return error_fold(r);
         if (r || decode_sample(waiting->record, waiting->size, &sample)) {
@@ -311,30 +344,27 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
         sample.coroutine = waiting->coroutine;
         if (!waiting->copy)
                 return work_nameless(deferred, &program, &sample, is_late);
-        if (try_walk(deferred, &program, waiting->copy, &result)) {
-                stat_add(COUNTER_STACK_WALKS, 1);
-                return hand_on_walked(deferred, &program, &sample, &result);
-        }
-        if (!is_late)
-                return 1;
-        stat_add(COUNTER_STACK_WALKS_LATE, 1);
-        /* Frames before the code that is not known are sure. */
-        if (result.end == ABI_STACK_PENDING && result.n > sample.header->n_user)
-                return hand_on_walked(deferred, &program, &sample, &result);
-        return hand_on(deferred, &program, &sample);
+        return work_copied(deferred, &program, &sample, waiting->copy, is_late);
 }
 
-/* @until_ns: samples of before that time wait no longer. */
-static int work(Deferred *deferred, uint64_t until_ns) {
+/* Samples of before these times wait no longer; UINT64_MAX = none waits. */
+typedef struct Until {
+        uint64_t names_ns, tables_ns;
+} Until;
+
+static int work(Deferred *deferred, Until until) {
         WaitingList all = deferred->waiting;
         Waiting *waiting;
         int r = 0;
 
         deferred->waiting = (WaitingList){ 0 };
         deferred->nameless = 0;
+        hashmap_deinit(&deferred->pending);
+        deferred->pending = (Hashmap){ 0 };
         deferred->changes = tables_changes(deferred->stages->tables);
         while ((waiting = fifo_pop(&all))) {
                 const struct abi_sample *header = (const struct abi_sample *)waiting->record;
+                uint64_t until_ns = waiting->copy ? until.tables_ns : until.names_ns;
 
                 if (r >= 0)
                         r = work_waiting(deferred, waiting, header->time_ns < until_ns);
@@ -346,9 +376,25 @@ static int work(Deferred *deferred, uint64_t until_ns) {
         return MIN(r, 0);
 }
 
+uint64_t deferred_patience_ns(bool has_one_window, bool is_crowded) {
+        return has_one_window && !is_crowded ? MAX_WAIT_PATIENT_NS : MAX_WAIT_NS;
+}
+
+/* What waits, at this time. Its programs stay known for longer than it may wait. */
+static int work_now(Deferred *deferred, uint64_t now_ns) {
+        Targets *targets = deferred->stages->targets;
+        uint64_t patience_ns = deferred_patience_ns(deferred->stages->has_one_window,
+                                                    targets_is_crowded(targets));
+        int r = work(deferred, (Until){ .names_ns = now_ns - MAX_WAIT_NS,
+                                        .tables_ns = now_ns - MIN(now_ns, patience_ns) });
+
+        targets_keep(targets, deferred->waiting.first ? 2 * patience_ns : TARGETS_KEEP_NS);
+        return error_fold(r);
+}
+
 int deferred_work(Deferred *deferred) {
         uint64_t now_ns = clock_monotonic_ns();
-        int r = deferred->waiting.first ? work(deferred, now_ns - MAX_WAIT_NS) : 0;
+        int r = deferred->waiting.first ? work_now(deferred, now_ns) : 0;
 
         drop_orphans(deferred, now_ns);
         if (deferred->waiting.first)
@@ -366,9 +412,9 @@ int deferred_work_if_changed(Deferred *deferred) {
         return deferred_work(deferred);
 }
 
-int deferred_flush(Deferred *deferred) {
+int deferred_finish(Deferred *deferred, uint64_t for_ns) {
         Tables *tables = deferred->stages->tables;
-        uint64_t deadline_ns = clock_monotonic_ns() + FLUSH_NS;
+        uint64_t deadline_ns = clock_monotonic_ns() + for_ns;
         int r = deferred_work(deferred);
 
         while (!r && deferred->waiting.first && clock_monotonic_ns() < deadline_ns) {
@@ -378,12 +424,16 @@ int deferred_flush(Deferred *deferred) {
                 if (again < 0)
                         return error_fold(again);
                 r = deferred_work_if_changed(deferred);
-                if (tables_are_ready(tables))   /* nothing more will come */
-                        break;
+                if (!again && !tables_have_work(tables))        /* nothing more will come */
+                        return error_fold(r);
                 if (!r && !again)
                         poll(&fd, 1, POLL_MS);
         }
-        return r ? error_fold(r) : error_fold(work(deferred, UINT64_MAX));
+        return r ? error_fold(r) : !!deferred->waiting.first;
+}
+
+int deferred_flush(Deferred *deferred) {
+        return error_fold(work(deferred, (Until){ UINT64_MAX, UINT64_MAX }));
 }
 
 bool deferred_waits(const Deferred *deferred) {

@@ -36,8 +36,20 @@ int deferred_work(Deferred *deferred);
 /* The same if a table has come or gone since the last time. */
 int deferred_work_if_changed(Deferred *deferred);
 
-/* Hands on all that waits; tables that are on their way have a moment to come. Return: 0, -errno. */
+/*
+ * Before deferred_flush(): makes tables and walks for as long as samples wait for them, and for @for_ns at
+ * most. Return: 0 = nothing more will come, 1 = there is more to do, -errno.
+ */
+int deferred_finish(Deferred *deferred, uint64_t for_ns);
+
+/* Hands on all that waits. Return: 0, -errno. */
 int deferred_flush(Deferred *deferred);
+
+/*
+ * How long a sample waits for tables, in ns. @has_one_window: until the end. @is_crowded: the oldest programs
+ * that are gone may soon be forgotten, and their samples with them.
+ */
+uint64_t deferred_patience_ns(bool has_one_window, bool is_crowded);
 
 /* Whether a sample waits. */
 bool deferred_waits(const Deferred *deferred);

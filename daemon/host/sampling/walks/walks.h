@@ -9,6 +9,7 @@
  * (long-waits.h). What they find goes into the open window.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "host/sampling/aggregate/aggregate.h"
@@ -25,4 +26,5 @@ typedef struct WalkStages {
         Sampler *sampler;
         Aggregator *aggregator;
         uint32_t depth;                 /* frames of a stack at most */
+        bool has_one_window;            /* until the end: samples may wait for their tables */
 } WalkStages;

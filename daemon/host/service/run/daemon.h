@@ -86,6 +86,8 @@ typedef struct DaemonSink {
          */
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
         int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
+        /* windows are parts of one: samples may come in a later one, when their stacks can be walked */
+        bool has_one_window;
         void *userdata;
 } DaemonSink;
 
@@ -137,5 +139,8 @@ int daemon_look_at_threads(Daemon *daemon, ThreadWaits *threads);
 
 /* As goroutines_look_once(), for a daemon that samples. Without `goroutines`, none. Return: 0, -errno. */
 int daemon_look_at_goroutines(Daemon *daemon, GoroutinesSeen *seen);
+
+/* As tables_progress(). */
+void daemon_tables_progress(const Daemon *daemon, uint32_t *n_madep, uint32_t *np);
 
 void daemon_summarize(const Daemon *daemon, Summary *summary);

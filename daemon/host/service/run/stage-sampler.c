@@ -69,6 +69,7 @@ static int make(Daemon *daemon) {
                 .opener = daemon->totals->opener,
                 .obi_map = config->sampling.obi_map,
                 .btf_path = getenv("SPANPROF_BTF"),
+                .is_patient = daemon->sink,
                 .stack_bytes = STACK_BYTES_PER_SECOND,
                 .waits = config->waits.off_cpu,
                 .wait_walks = (uint32_t)config->waits.walks,

@@ -19,6 +19,11 @@
 #define TABLES_POLL_MS 20
 #define TABLES_STEP_BYTES 200000                /* bytes of files, about 1 ms */
 
+enum {
+        IDLE_BYTES = 64 << 20,          /* at a desk: tables of programs that are gone, … */
+        IDLE_WAITING = 1024,            /* … and files, for samples that wait */
+};
+
 int daemon_step_tables(Daemon *daemon) {
         uint64_t begin_ns = clock_monotonic_ns();
         int r = tables_step(daemon->stages.tables, TABLES_STEP_BYTES);
@@ -73,6 +78,8 @@ static int make(Daemon *daemon) {
                 .nodes_fd = sampler_row_nodes_fd(daemon->stages.sampler),
                 .versionp = sampler_rows_version(daemon->stages.sampler),
                 .zygotes = daemon->totals->zygotes,
+                .max_idle_bytes = daemon->sink ? IDLE_BYTES : 0,
+                .max_idle_waiting = daemon->sink ? IDLE_WAITING : 0,
         };
         int r = tables_new(&daemon->stages.tables, &tables);
 
@@ -91,6 +98,10 @@ static int make(Daemon *daemon) {
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->loop.tables_ready, true);
         return r < 0 ? error_origin(r) : 0;
+}
+
+void daemon_tables_progress(const Daemon *daemon, uint32_t *n_madep, uint32_t *np) {
+        tables_progress(daemon->stages.tables, n_madep, np);
 }
 
 static void describe(Daemon *daemon, Metrics *metrics) {

@@ -11,10 +11,13 @@
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/log.h"
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-loop.h"
 
 #define ACCURACY_NS (100 * NS_PER_US)           /* tolerance of looks at long waits */
+#define FINISH_NS (250 * NS_PER_MS)             /* for tables that are missing at the end … */
+#define FINISH_PATIENT_NS (60 * NS_PER_SEC)     /* … and with one window: another signal ends it, too */
 
 static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
@@ -51,7 +54,8 @@ static int make(Daemon *daemon) {
                                       .runtimes = stages->runtimes,
                                       .sampler = stages->sampler,
                                       .aggregator = stages->aggregator,
-                                      .depth = (uint32_t)config->sampling.depth };
+                                      .depth = (uint32_t)config->sampling.depth,
+                                      .has_one_window = daemon->sink && daemon->sink->has_one_window };
         r = deferred_new(&walks->deferred, &walks->stages);
         if (!r && config->sampling.goroutines)
                 r = goroutines_new(&walks->goroutines, &walks->stages, config->sampling.goroutines);
@@ -95,8 +99,31 @@ static void stop(Daemon *daemon) {
         walks->long_waits_timer = sd_event_source_disable_unref(walks->long_waits_timer);
 }
 
+static void say_finishing(const Daemon *daemon) {
+        uint32_t n_made, n;
+
+        tables_progress(daemon->stages.tables, &n_made, &n);
+        log_notice("sampling is over; reads the unwind tables of %u more file%s for stacks that wait for them "
+                   "(Ctrl-C ends that)",
+                   n - n_made, n - n_made == 1 ? "" : "s");
+}
+
+/* A recording is whole when the tables are in that its samples wait for. */
 static int flush(Daemon *daemon) {
-        return deferred_flush(daemon->walks.deferred);
+        uint64_t begin_ns = clock_monotonic_ns(),
+                 limit_ns = daemon->walks.stages.has_one_window ? FINISH_PATIENT_NS : FINISH_NS;
+        bool is_said = false;
+        int r;
+
+        while ((r = deferred_finish(daemon->walks.deferred, FINISH_NS)) > 0 &&
+               clock_monotonic_ns() < begin_ns + limit_ns &&
+               !stop_signals_take_pending(&daemon->stop.signals)) {
+                if (!is_said && clock_monotonic_ns() > begin_ns + NS_PER_SEC) {
+                        say_finishing(daemon);
+                        is_said = true;
+                }
+        }
+        return r < 0 ? error_fold(r) : error_fold(deferred_flush(daemon->walks.deferred));
 }
 
 static void release(Daemon *daemon) {

@@ -53,6 +53,38 @@ static bool is_pending(int number) {
         return sigismember(&pending, number) == 1;
 }
 
+static void block(void) {
+        sigset_t blocked;
+
+        stop_signals_fill(&blocked);
+        sigprocmask(SIG_BLOCK, &blocked, NULL);
+}
+
+Test(stop_signals_take_pending, tells_of_a_first_signal_and_takes_it) {
+        StopSignals signals = { 0 };
+
+        block();
+        cr_assert(!stop_signals_take_pending(&signals));
+        kill(getpid(), SIGTERM);
+        cr_assert(stop_signals_take_pending(&signals));
+        cr_assert_eq(signals.number, SIGTERM);
+        cr_assert(!is_pending(SIGTERM));
+}
+
+Test(stop_signals_take_pending, passes_over_a_duplicate_and_tells_of_impatience) {
+        StopSignals signals = { 0 };
+
+        block();
+        stop_signals_take(&signals, SIGINT, SI_KERNEL, clock_monotonic_ns());
+        kill(getpid(), SIGTERM);
+        cr_assert(!stop_signals_take_pending(&signals));
+        cr_assert(!is_pending(SIGTERM));
+        signals.first_ns = clock_monotonic_ns() - 2 * NS_PER_SEC;
+        kill(getpid(), SIGTERM);
+        cr_assert(stop_signals_take_pending(&signals));
+        cr_assert_eq(signals.number, SIGINT);
+}
+
 Test(stop_signals_drop_pending, takes_those_that_wait_and_no_others) {
         sigset_t blocked;
 

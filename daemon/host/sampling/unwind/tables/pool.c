@@ -27,7 +27,7 @@
 
 enum {
         MAX_IDLE_NONE = 256,            /* files known to have no rows, without users */
-        MAX_IDLE_WAITING = 64,          /* files whose last user went before their turn came */
+        DEFAULT_MAX_IDLE_WAITING = 64,  /* files whose last user went before their turn came */
         FREE_PART = 64,                 /* of the slots, one in so many is kept free */
         MAX_OWN = 4,                    /* tables that displace others of the same holder, in a second */
 };
@@ -57,6 +57,7 @@ struct Pool {
         size_t n_bytes, n_idle_bytes;
         uint32_t n_none, n_waiting;     /* without users */
         uint64_t n_changes;
+        uint32_t n_asked;               /* tables that were asked for since the queue was empty last */
         int epoll_fd;                   /* readable when the publisher or a worker has a result */
 };
 
@@ -141,6 +142,8 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         if (!pool)
                 return error_origin(-ENOMEM);
         pool->config = *config;
+        if (!config->max_idle_waiting)
+                pool->config.max_idle_waiting = DEFAULT_MAX_IDLE_WAITING;
         pool->epoll_fd = -1;
         pool->slots = calloc(config->n_slots, sizeof(*pool->slots));
         pool->free_slots = calloc(config->n_slots, sizeof(*pool->free_slots));
@@ -188,6 +191,11 @@ static int add(Pool *pool, uint64_t object_id, PoolTable **tablep) {
         return 0;
 }
 
+static void ask(Pool *pool, PoolTable *table) {
+        pool->n_asked = pool->queue.first ? pool->n_asked + 1 : 1;
+        table_queue_add(&pool->queue, &table->request);
+}
+
 int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owner, PoolTable **tablep) {
         PoolTable *table = NULL;
         int r = add(pool, object_id, &table);
@@ -204,7 +212,7 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owne
         *tablep = table;
         (*tablep)->request.fd = fd;
         if (fd >= 0) {
-                table_queue_add(&pool->queue, &(*tablep)->request);
+                ask(pool, *tablep);
         } else {
                 (*tablep)->is_lost = (*tablep)->is_unopened = true;
                 set_state(pool, *tablep, POOL_NONE);
@@ -225,7 +233,7 @@ int pool_retry(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner) {
         }
         table->request.fd = fd;
         table->is_lost = table->is_unopened = table->is_refused = false;
-        table_queue_add(&pool->queue, &table->request);
+        ask(pool, table);
         set_state(pool, table, POOL_WAITING);
         return 0;
 }
@@ -237,7 +245,7 @@ int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t siz
                 return error_fold(r);
         (*tablep)->request.image = image;
         (*tablep)->request.image_size = size;
-        table_queue_add(&pool->queue, &(*tablep)->request);
+        ask(pool, *tablep);
         return 0;
 }
 
@@ -310,7 +318,7 @@ static void keep_none(Pool *pool, PoolTable *table) {
 static void keep_waiting(Pool *pool, PoolTable *table) {
         if (table->request.is_in_work)
                 return;
-        if (pool->n_waiting < MAX_IDLE_WAITING) {
+        if (pool->n_waiting < pool->config.max_idle_waiting) {
                 table->is_waiting_kept = true;
                 pool->n_waiting++;
                 return;
@@ -552,6 +560,18 @@ int pool_step(Pool *pool, uint64_t budget) {
         here = step_queue(pool, budget, table_queue_step_here);
         workers = here < 0 ? here : step_queue(pool, budget, table_queue_step_workers);
         return workers < 0 ? workers : here ?: workers;
+}
+
+void pool_want(Pool *pool, uint64_t object_id) {
+        PoolTable *table = pool_find(pool, object_id);
+
+        if (table && table->state == POOL_WAITING && table->request.n_walks < UINT32_MAX)
+                table->request.n_walks++;
+}
+
+void pool_progress(const Pool *pool, uint32_t *n_madep, uint32_t *np) {
+        *np = pool->queue.first ? pool->n_asked : 0;
+        *n_madep = *np - MIN(*np, pool->queue.n);
 }
 
 bool pool_has_requests(const Pool *pool) {

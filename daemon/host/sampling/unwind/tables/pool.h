@@ -60,6 +60,7 @@ typedef struct PoolConfig {
         uint32_t n_slots;
         size_t max_bytes;               /* bytes of tables in the kernel */
         size_t max_idle_bytes;          /* bytes of tables without users */
+        uint32_t max_idle_waiting;      /* files whose last user went before their turn came; 0 = 64 */
         Zygotes *zygotes;               /* start workers that read the files; borrowed; NULL = read here */
 } PoolConfig;
 
@@ -72,6 +73,12 @@ enum {
 int pool_new(Pool **poolp, const PoolConfig *config);
 Pool *pool_free(Pool *pool);
 DEFINE_CLEANUP(Pool, pool_free)
+
+/* A walk ended for want of a table: among those that wait, it is made earlier. */
+void pool_want(Pool *pool, uint64_t object_id);
+
+/* Of the tables that were asked for since the queue was empty last: how many are made, and all. */
+void pool_progress(const Pool *pool, uint32_t *n_madep, uint32_t *np);
 
 /* Table of an object, or NULL. */
 PoolTable *pool_find(Pool *pool, uint64_t object_id);

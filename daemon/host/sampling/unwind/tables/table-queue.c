@@ -47,10 +47,12 @@ int table_queue_poll(const TableQueue *queue, int epoll_fd) {
 
 void table_queue_add(TableQueue *queue, TableRequest *request) {
         list_append(queue, request);
+        queue->n++;
 }
 
 void table_queue_remove(TableQueue *queue, TableRequest *request) {
         list_remove(queue, request);
+        queue->n--;
         closep(&request->fd);
         request->fd = -1;
 }
@@ -67,8 +69,12 @@ static void end(TableQueue *queue, TableRequest *request, int r, TableResult *re
 static bool goes_before(const TableRequest *a, const TableRequest *b) {
         int turns = a->share && b->share ? share_compare_turns(a->share, b->share) : !!a->share - !!b->share;
 
-        if (turns || a->n_users != b->n_users)
-                return turns ? turns < 0 : a->n_users > b->n_users;
+        if (turns)
+                return turns < 0;
+        if (a->n_walks != b->n_walks)
+                return a->n_walks > b->n_walks;
+        if (a->n_users != b->n_users)
+                return a->n_users > b->n_users;
         return a->share && b->share && share_compare_process_turns(a->share, b->share) < 0;
 }
 

@@ -5,9 +5,9 @@
  * Table Queue
  *
  * Files that wait for their table of unwind rows. Control groups take turns, and users in them; of one user's
- * files the one that most processes use is next. Workers make the tables,
- * several at the same time; without workers, and for an image in memory, they are made here, one after the
- * other and in steps. The queue makes tables and hands them out; it knows nothing of the kernel.
+ * files the one that most walks wait for is next, then the one that most processes use. Workers make the
+ * tables, several at the same time; without workers, and for an image in memory, they are made here, one
+ * after the other and in steps. The queue makes tables and hands them out; it knows nothing of the kernel.
  */
 
 #include <stdbool.h>
@@ -25,6 +25,7 @@ struct TableRequest {
         int fd;                         /* file, owned until the request ends; -1 = none */
         const void *image;              /* image in memory, borrowed; NULL = the file counts */
         size_t image_size;
+        uint32_t n_walks;               /* walks that ended for want of it: most first, then by users */
         uint32_t n_users;               /* the owner keeps it up to date: most users first */
         Share *share;                   /* whose turn it is when it is made; NULL = it is always next */
         bool is_in_work, is_slow;
@@ -34,6 +35,7 @@ struct TableRequest {
 typedef struct TableQueue {
         Shares *shares;                 /* borrowed; NULL = there are no turns */
         TableRequest *first, *last;
+        uint32_t n;                     /* length of that list */
         TableRequest *building;         /* the one that `builder` works on */
         TableBuilder *builder;          /* in this process; NULL = none */
         TableJobs *jobs;                /* NULL = no workers */

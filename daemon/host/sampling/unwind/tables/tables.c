@@ -21,6 +21,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "core/symbol/object/object-file.h"
 #include "host/sampling/unwind/tables/bpfmap.h"
 #include "host/sampling/unwind/tables/nodes.h"
 #include "host/sampling/unwind/tables/pool.h"
@@ -120,6 +121,7 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
                 .n_slots = UNWIND_MAX_TABLES,
                 .max_bytes = config->max_bytes ?: DEFAULT_MAX_BYTES,
                 .max_idle_bytes = config->max_idle_bytes ?: DEFAULT_MAX_IDLE_BYTES,
+                .max_idle_waiting = config->max_idle_waiting,
                 .zygotes = config->zygotes,
         };
         int r;
@@ -150,17 +152,19 @@ bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addres
 
 /* The file of a mapping, for a worker; -1 = it cannot be opened. @owner: filled if it is not known yet. */
 static int open_file(const Process *process, const Mapping *mapping, ShareOwner *owner) {
+        const ObjectFile file = object_file(mapping->object);
         _cleanup_(closep) int proc_fd = -1;
-        int fd = -1;
+        int fd = -1, r;
 
         if (process_open_living((pid_t)process->pid, process->start_time_ns, &proc_fd, NULL))
                 proc_fd = -1;
         if (!owner->group)
                 *owner = identity_owner(proc_fd, process->pid);
-        if (proc_fd < 0 ||
-            object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd))
-                return -1;
-        return fd;
+        if (proc_fd >= 0)
+                r = object_file_open(&file, proc_fd, mapping->start, mapping->end, mapping->path, &fd);
+        else    /* a short program: its file may be there still, where the daemon sees it, too */
+                r = mapping->path ? object_file_open_here(&file, mapping->path, &fd) : -1;
+        return r ? -1 : fd;
 }
 
 static int open_table(Tables *tables, const Process *process, const Mapping *mapping, ShareOwner *owner,
@@ -393,6 +397,14 @@ uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *
                 return no_slot(table);
         *rowsp = (TablesRows){ table->map_fd, table->n_bytes, table->text_low, table->text_high };
         return 0;
+}
+
+void tables_want(Tables *tables, uint64_t object_id) {
+        pool_want(tables->pool, object_id);
+}
+
+void tables_progress(const Tables *tables, uint32_t *n_madep, uint32_t *np) {
+        pool_progress(tables->pool, n_madep, np);
 }
 
 uint64_t tables_changes(const Tables *tables) {

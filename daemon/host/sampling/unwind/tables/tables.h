@@ -31,6 +31,7 @@ typedef struct TablesConfig {
         uint64_t *versionp;
         size_t max_bytes;               /* bytes of tables in the kernel; 0 = 128 MiB */
         size_t max_idle_bytes;          /* bytes of unused tables, kept for the next target; 0 = 8 MiB */
+        uint32_t max_idle_waiting;      /* files that wait for their turn though no target has them; 0 = 64 */
         /* start workers that read the files; borrowed; NULL = files are read here */
         Zygotes *zygotes;
 } TablesConfig;
@@ -94,6 +95,12 @@ uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *
 
 /* Counts tables that are done, with rows or without: another number = another answer may be had. */
 uint64_t tables_changes(const Tables *tables);
+
+/* As pool_want(). */
+void tables_want(Tables *tables, uint64_t object_id);
+
+/* As pool_progress(): *np is 0 if no file waits. */
+void tables_progress(const Tables *tables, uint32_t *n_madep, uint32_t *np);
 
 /* Whether every file of a process is loaded, or known to have no rows. */
 bool tables_is_ready(const Tables *tables, uint32_t pid);

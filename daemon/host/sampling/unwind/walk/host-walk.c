@@ -125,6 +125,7 @@ struct HostWalk {
         const Process *process;         /* the process of the walk under way, like the next two */
         bool has_runtime;
         const struct abi_stack *stack;
+        uint64_t pending;               /* id of the object whose rows it lacks; 0 = none so far */
         const HostWalkLive *live;       /* NULL = copies alone */
         ThreadState states[PYTHON_MAX_THREADS];
         uint32_t n_states;
@@ -252,6 +253,8 @@ static void place_object(HostWalk *walk, const Object *object, uint64_t address,
                 if (!held) {
                         if (place->table < UNWIND_MAX_TABLES)
                                 place->table = UNWIND_LOST_TABLE;
+                        else if (place->table == UNWIND_PENDING_TABLE)
+                                walk->pending = object->id;
                         return;
                 }
         }
@@ -434,6 +437,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;
+        walk->pending = 0;
         under_way = walk;
         begin(walk, stack);
         rows.python = begin_python(walk, pointer);
@@ -442,6 +446,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         under_way = NULL;
         *resultp = (HostWalkResult){ .frames = walk->frames,
                                      .n = walk->unwind.n_frames,
+                                     .pending = walk->pending,
                                      .end = is_long(walk, stack) ? ABI_STACK_LONG : walk->unwind.end,
                                      .interrupted = walk->rules.interrupted <= 0xff
                                              ? (uint8_t)walk->rules.interrupted

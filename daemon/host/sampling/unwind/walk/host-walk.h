@@ -24,6 +24,7 @@ typedef struct HostWalkResult {
         uint32_t n;
         enum abi_stack_end end;
         uint8_t interrupted;            /* as in struct abi_sample */
+        uint64_t pending;               /* id of the object whose rows are not there yet; 0 = unknown */
 } HostWalkResult;
 
 /* @tables: borrowed, lives longer. @depth: frames at most, 1 … ABI_MAX_FRAMES. Return: 0, -ENOMEM. */

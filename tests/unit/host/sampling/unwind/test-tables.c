@@ -335,6 +335,20 @@ Test(tables, do_without_a_node_that_finds_no_room) {
         cr_assert_gt(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 0);
 }
 
+/* Its own file is where it was; on libraries links may lie in the way. */
+Test(tables, of_a_process_that_is_gone_are_made_if_its_files_are_there) {
+        TablesRows rows;
+
+        create_maps(64);
+        open_tables(0, 0);
+        process->pid = 0x3ffffff;       /* no such process */
+        cr_assert_eq(tables_process(tables, process), 0);
+        settle(NULL);
+        cr_assert_eq(tables_find_rows(tables, process->mappings[0].object->id, &rows), 0);
+        cr_assert_gt(rows.size, 0);
+        tables_forget(tables, process->pid);
+}
+
 Test(tables, survive_a_process_that_is_gone_before_it_is_read) {
         struct unwind_node root;
         Process living;
@@ -342,7 +356,11 @@ Test(tables, survive_a_process_that_is_gone_before_it_is_read) {
 
         create_maps(64);
         open_tables(0, 0);
-        process->pid = 0x3ffffff;       /* no such process: none of its files can be opened */
+        /* no such process, and its files are gone, too: none can be opened */
+        process->pid = 0x3ffffff;
+        for (size_t i = 0; i < process->n_mappings; i++)
+                if (process->mappings[i].path)
+                        process->mappings[i].path[0] = '?';
         cr_assert_eq(tables_process(tables, process), 0);
         settle(NULL);
         cr_assert_gt(stat_get(COUNTER_UNWIND_TABLES_FAILED), 0);
@@ -636,4 +654,41 @@ Test(tables, tell_of_each_change_of_a_node) {
         tables_forget(tables, process->pid);
         cr_assert_not(get_root(&node));
         cr_assert_gt(version, before, "a node that is gone is a change");
+}
+
+static uint64_t wanted_id;
+
+static bool is_wanted_ready(void) {
+        TablesRows rows;
+
+        return tables_find_rows(tables, wanted_id, &rows) != UNWIND_PENDING_TABLE;
+}
+
+/* The last file of the process, which is not the vdso: that one is made beside the others. */
+static uint64_t last_file(void) {
+        for (size_t i = process->n_mappings; i-- > 0;)
+                if (process->mappings[i].object && process->mappings[i].kind == MAPPING_FILE)
+                        return process->mappings[i].object->id;
+        return 0;
+}
+
+Test(tables_want, has_the_file_that_walks_wait_for_made_before_all_others) {
+        uint32_t n_made, n;
+
+        create_maps(256);
+        open_tables(0, 0);
+        wanted_id = last_file();
+        cr_assert_neq(wanted_id, 0);
+        cr_assert_eq(tables_process(tables, process), 0);
+        tables_progress(tables, &n_made, &n);
+        cr_assert_eq(n_made, 0);
+        cr_assert_gt(n, 3, "this program has a few libraries");
+        tables_want(tables, wanted_id);
+        settle(is_wanted_ready);
+        tables_progress(tables, &n_made, &n);
+        cr_assert_leq(n_made, 2, "that file, and the next if it was quick");
+        settle(NULL);
+        tables_progress(tables, &n_made, &n);
+        cr_assert_eq(n, 0, "nothing is left to read");
+        teardown();
 }
