@@ -152,7 +152,7 @@ def collect(source, build, spanprof):
 
 
 FILES = {
-    **dict.fromkeys(("*.md", "docs/*.md", "sdk/**/*.md"), of_markdown),
+    **dict.fromkeys(("*.md", "docs/*.md", "sdk/**/*.md", "packaging/**/*.md"), of_markdown),
     **dict.fromkeys(("daemon/**/*.[ch]", "daemon/**/*.js", "bpf/**/*.h", "sdk/src/*.c"), of_c),
     **{f"sdk/**/*.{suffix}": of_source for suffix in ("js", "py", "java", "go", "rs", "h", "hpp")},
     **dict.fromkeys(("packaging/**/*", "systemd/*", "sdk/**/*.sh"), of_comments),

@@ -1,3 +1,15 @@
+{{- /* The release's own name where it says "spanprof" already, so that two releases stand side by side. */ -}}
+{{- define "spanprof.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- default $full .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{- /* Of what belongs to no namespace: releases of one name in two namespaces are told apart. */ -}}
+{{- define "spanprof.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "spanprof.fullname" . }}
+{{- end }}
+
 {{- define "spanprof.labels" -}}
 app.kubernetes.io/name: spanprof
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -13,6 +25,25 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- /* Numbers of values files come as floating point, and large ones would be written as 1e+06. */ -}}
 {{- define "spanprof.plain" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
+{{- end }}
+
+{{- /* As OTEL_EXPORTER_OTLP_HEADERS has them: percent-encoded, so that a value may hold a comma. */ -}}
+{{- define "spanprof.headers" -}}
+{{- $pairs := list -}}
+{{- range $name, $value := .Values.headers.values -}}
+{{- $pairs = append $pairs (printf "%s=%s" $name (include "spanprof.plain" $value | urlquery | replace "+" "%20")) -}}
+{{- end -}}
+{{- join "," $pairs -}}
+{{- end }}
+
+{{- /* What a schema says badly: values that contradict each other. */ -}}
+{{- define "spanprof.check" -}}
+{{- $tls := .Values.tls -}}
+{{- if and .Values.headers.values .Values.headers.secret }}{{ fail "headers.values and headers.secret: set one of them; a Secret of yours is not added to" }}{{ end -}}
+{{- if ne (empty $tls.certificate) (empty $tls.key) }}{{ fail "tls.certificate and tls.key: set both, to keys of tls.secret, or neither" }}{{ end -}}
+{{- if and $tls.certificate (not $tls.secret) }}{{ fail "tls.secret: name the Secret whose keys tls.certificate and tls.key are" }}{{ end -}}
+{{- if and $tls.secret (not $tls.ca) (not $tls.certificate) }}{{ fail "tls.ca, tls.certificate: name at least one key of tls.secret" }}{{ end -}}
+{{- if and $tls.secret (hasPrefix "http:" .Values.endpoint) }}{{ fail (print "endpoint: tls.secret is for https, and this is " .Values.endpoint) }}{{ end -}}
 {{- end }}
 
 {{- define "spanprof.exe" -}}

@@ -19,12 +19,85 @@ VERSIONS = ("1.29.0", "1.37.0")         # as in test-container.py
 # of the Prometheus operator, for which kubeconform has no schema here
 OTHERS = ("PodMonitor", "PrometheusRule")
 IMAGE = "image.repository=registry.example/spanprof"    # as in the examples
-KINDS = ("daemonset", "priorityclass", "configmap", "networkpolicy", "serviceaccount", "clusterrole",
+KINDS = ("daemonset", "priorityclass", "configmap", "secret", "networkpolicy", "serviceaccount", "clusterrole",
          "clusterrolebinding")
 EVERYTHING = ("targets.java=true", "targets.python=true", "targets.exe={node,/opt/shop/*}", "targets.exclude={comm=x}",
               "targets.containers={*}", "metrics.podMonitor=true", "metrics.rules=true", "podsFromApi=true",
               "paranoidNodes=true", "symbols=local",
               "resourceAttributes.k8s\\.cluster\\.name=c1", "image.pullSecrets[0].name=s", "nodeSelector.disk=ssd")
+# Each value of values.yaml, set to another than its default. What excludes another value is in another set.
+COMPLETE = {
+    "image": {"repository": "r.example/s", "tag": "7", "pullPolicy": "Always", "pullSecrets": [{"name": "pull"}]},
+    "nameOverride": "cpu", "fullnameOverride": "", "endpoint": "https://o.example:4318", "backend": "parca",
+    "headers": {"values": {"Authorization": "Bearer a,b=c%+d", "X-Shop": 7}, "secret": "", "key": "otlp"},
+    "tls": {"secret": "tls", "ca": "authorities.pem", "certificate": "tls.crt", "key": "tls.key"},
+    "resourceAttributes": {"team": "a"},
+    "targets": {"publishers": False, "java": False, "python": False, "exe": ["node"], "containers": ["*"], "all": True,
+                "exclude": ["comm=x"]},
+    "podsDirectory": "/var/log/others", "podsFromApi": True, "paranoidNodes": True, "symbols": "local", "frequency": 49,
+    "maxCpu": 7, "maxMemory": "256MiB", "config": "[sampling]\ndepth = 64\n",
+    "spool": {"hostPath": "/data/spanprof/", "maxBytes": "2GiB"},
+    "metrics": {"port": 9999, "podMonitor": True, "rules": True, "from": [{"podSelector": {"matchLabels": {"a": "b"}}}]},
+    "resources": {"limits": {"memory": "300Mi"}},
+    "priorityClass": {"create": True, "value": 5, "name": ""},
+    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}},
+    "tolerations": [{"key": "gpu", "operator": "Exists"}], "arch": "arm64", "nodeSelector": {"disk": "ssd"},
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}}},
+    "podLabels": {"team": "a"}, "podAnnotations": {"prometheus.io/scrape": "false"},
+    "extraEnv": [{"name": "https_proxy", "value": "http://proxy.example:3128"}],
+    "envFrom": [{"secretRef": {"name": "more"}}],
+    "extraVolumes": [{"name": "debug", "hostPath": {"path": "/usr/lib/debug"}}],
+    "extraVolumeMounts": [{"name": "debug", "mountPath": "/usr/lib/debug", "readOnly": True}],
+}
+SECOND = {**COMPLETE, "fullnameOverride": "profiles", "headers": {"values": {}, "secret": "mine", "key": "otlp"},
+          "priorityClass": {"create": False, "value": 1000, "name": "theirs"}, "updateStrategy": {"type": "OnDelete"}}
+THIRD = {**COMPLETE, "priorityClass": {"create": False, "value": 5, "name": ""}}
+# how each wrong value is refused
+WRONG = (
+    ({"url": "http://o.example:4318"}, "Additional property url is not allowed"),
+    ({"endpoint": "collector:4318"}, "endpoint: Does not match pattern '^((https?://|unix:)"),
+    ({"backend": "tempo"}, 'backend: backend must be one of the following: "otlp", "pyroscope", "parca"'),
+    ({"symbols": "yes"}, 'symbols: symbols must be one of the following: "", "remote", "local", "upload"'),
+    ({"frequency": "often"}, "frequency: Invalid type. Expected: integer, given: string"),
+    ({"frequency": 20000}, "frequency: Must be less than or equal to 10000"),
+    ({"maxMemory": "384Mi B"}, "maxMemory: Does not match pattern"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "image.pullPolicy must be one of the following"),
+    ({"targets": {"exe": "node"}}, "targets.exe: Invalid type. Expected: array, given: string"),
+    ({"targets": {"exe": ["a\nall = on"]}}, "targets.exe.0: Does not match pattern"),
+    ({"metrics": {"port": 0}}, "metrics.port: Must be greater than or equal to 1"),
+    ({"arch": "x86_64"}, 'arch: arch must be one of the following: "", "amd64", "arm64"'),
+    ({"updateStrategy": {"type": "Recreate"}}, "updateStrategy.type must be one of the following"),
+    ({"podLabels": {"app.kubernetes.io/name": "x"}}, 'Property name of "app.kubernetes.io/name" does not match'),
+    ({"extraEnv": {"https_proxy": "x"}}, "extraEnv: Invalid type. Expected: array, given: object"),
+    ({"extraVolumeMounts": [{"name": "x"}]}, "extraVolumeMounts.0: mountPath is required"),
+    ({"fullnameOverride": "Big_Name"}, "fullnameOverride: Does not match pattern"),
+    ({"headers": {"values": {"a": "b"}, "secret": "mine"}}, "headers.values and headers.secret: set one of them"),
+    ({"tls": {"secret": "t", "certificate": "c"}}, "tls.certificate and tls.key: set both, to keys of tls.secret"),
+    ({"tls": {"certificate": "c", "key": "k"}}, "tls.secret: name the Secret whose keys"),
+    ({"tls": {"secret": "t", "ca": ""}}, "tls.ca, tls.certificate: name at least one key of tls.secret"),
+    ({"tls": {"secret": "t"}}, "endpoint: tls.secret is for https, and this is http://otel-collector.monitoring:4318"),
+)
+
+
+def leaves(values, path=()):
+    """Paths of values: of those in maps of values.yaml that have keys of their own."""
+    return [leaf for key, value in values.items() for leaf in
+            (leaves(value, (*path, key)) if isinstance(value, dict) and key in NESTED else [(*path, key)])]
+
+
+def value_of(values, path):
+    for key in path:
+        values = values[key]
+    return values
+
+
+def with_value(values, path, value):
+    """A copy of values, changed in one place."""
+    return {**values, path[0]: with_value(values[path[0]], path[1:], value) if path[1:] else value}
+
+
+NESTED = ("image", "headers", "tls", "targets", "spool", "metrics", "priorityClass")
 
 
 class Chart(tap.TestCase):
@@ -43,6 +116,18 @@ class Chart(tap.TestCase):
         return self.run_command([tap.BUILD_DIR / "helm", *arguments],
                                 env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")})
 
+    def render(self, values, release="profiler", namespace="observed"):
+        """What Helm says of the chart with these values."""
+        path = self.directory() / "values.yaml"
+        path.write_text(json.dumps(values))
+        return self.helm("template", release, CHART, "--namespace", namespace, "--kube-version", VERSIONS[0],
+                         "--values", path)
+
+    def objects(self, values, **where):
+        done = self.render(values, **where)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [d for d in self.yaml.safe_load_all(done.stdout) if d]
+
     def make(self, *values, file="/dev/null", expect=0):
         """The objects that the chart makes with these values, of an image that has a place."""
         done = self.helm("template", "profiler", CHART, "--namespace", "observed", "--kube-version", VERSIONS[0],
@@ -58,9 +143,13 @@ class Chart(tap.TestCase):
         folder = self.directory()
         for name, text in self.of(objects, "ConfigMap")["data"].items():
             (folder / name).write_text(text)
+        secrets = self.directory()
+        for name in ("ca.crt", "tls.crt", "tls.key"):
+            (secrets / name).write_text("x")
         for path in folder.iterdir():
-            # its spool is a directory of the pod
-            path.write_text(path.read_text().replace("/var/lib/spanprof/spool", str(self.directory() / "spool")))
+            # its spool is a directory of the pod, and so are files of Secrets
+            path.write_text(path.read_text().replace("/var/lib/spanprof/spool", str(self.directory() / "spool"))
+                            .replace("/etc/spanprof/tls", str(secrets)))
             self.spanprof("config", "check", path)
         return "".join(path.read_text() for path in sorted(folder.iterdir()))
 
@@ -94,8 +183,9 @@ class Chart(tap.TestCase):
     def test_what_it_makes_follows_the_api(self):
         location = f"{self.schemas()}/{{{{ .NormalizedKubernetesVersion }}}}/{{{{ .ResourceKind }}}}" \
             "{{ .KindSuffix }}.json"
-        for values in ((), EVERYTHING, ("spool.hostPath=", "metrics.from=", "priorityClass.create=false")):
-            objects = self.make(*values)
+        made = [self.make(*values) for values in ((), EVERYTHING, ("spool.hostPath=", "metrics.from=",
+                                                                   "priorityClass.create=false"))]
+        for objects in (*made, self.objects(COMPLETE), self.objects(SECOND)):
             path = self.directory() / "objects.yaml"
             path.write_text(self.yaml.safe_dump_all(d for d in objects if d["kind"] not in OTHERS))
             for version in VERSIONS:
@@ -146,7 +236,9 @@ class Chart(tap.TestCase):
             return pod
 
         example = list(self.yaml.safe_load_all((tap.SOURCE_DIR / "packaging/kubernetes/daemonset.yaml").read_text()))
-        self.assertEqual(core(self.of(self.make(), "DaemonSet")), core(self.of(example, "DaemonSet")))
+        ours, theirs = self.of(self.make(), "DaemonSet"), self.of(example, "DaemonSet")
+        self.assertEqual(ours["spec"]["updateStrategy"], theirs["spec"]["updateStrategy"])
+        self.assertEqual(core(ours), core(theirs))
 
     def test_the_api_server_is_asked_by_options_that_run_takes(self):
         pod = self.of(self.make("podsFromApi=true"), "DaemonSet")["spec"]["template"]["spec"]
@@ -187,6 +279,107 @@ class Chart(tap.TestCase):
         shipped = self.yaml.safe_load((CHART / "files/spanprof.rules.yaml").read_text())
         self.assertEqual(rules, shipped["groups"])
         self.assertIn("endpoint: where profiles go", self.make("endpoint=", expect=1))
+
+    def test_each_value_is_known_described_and_changes_what_is_made(self):
+        default = self.yaml.safe_load((CHART / "values.yaml").read_text())
+        schema = json.loads((CHART / "values.schema.json").read_text())
+        words = set(re.findall(r"`([\w.]+)`", (CHART / "README.md").read_text()))
+        self.assertEqual(set(leaves(COMPLETE)), set(leaves(default)))
+        self.assertEqual({*default, "global"}, set(schema["properties"]))
+        for key in NESTED:
+            self.assertEqual(set(default[key]), set(schema["properties"][key]["properties"]), key)
+        whole = [(values, self.render(values).stdout) for values in (COMPLETE, SECOND, THIRD)]
+        for path in leaves(default):
+            self.assertIn(".".join(path), words)
+            # a refusal is a change, too
+            self.assertTrue(any(self.render(with_value(values, path, value_of(default, path))).stdout != text
+                                for values, text in whole), path)
+
+    def test_with_every_value_its_configuration_is_taken_and_reaches_the_pod(self):
+        objects = self.objects(COMPLETE)
+        text = self.configuration(objects)
+        for line in ("endpoint = https://o.example:4318", "backend = parca", "symbols = local", "frequency = 49", "depth = 64",
+                     "spool-max-bytes = 2GiB", "metrics = 0.0.0.0:9999", "max-cpu = 7", "max-memory = 256MiB", "all = on"):
+            self.assertIn(line + "\n", text)
+        for option, name in (("certificate", "ca.crt"), ("client-certificate", "tls.crt"), ("client-key", "tls.key")):
+            self.assertRegex(text, rf"(?m)^{option} = /.*/{name}$")
+        daemonset = self.of(objects, "DaemonSet")
+        pod = daemonset["spec"]["template"]["spec"]
+        container = pod["containers"][0]
+        for key in ("affinity", "tolerations"):
+            self.assertEqual(pod[key], COMPLETE[key])
+        self.assertEqual(daemonset["spec"]["updateStrategy"], COMPLETE["updateStrategy"])
+        metadata = daemonset["spec"]["template"]["metadata"]
+        self.assertEqual(metadata["labels"]["team"], "a")
+        self.assertEqual(metadata["annotations"]["prometheus.io/scrape"], "false")
+        self.assertEqual(container["envFrom"], COMPLETE["envFrom"])
+        for inside, key in ((container["env"], "extraEnv"), (container["volumeMounts"], "extraVolumeMounts"),
+                            (pod["volumes"], "extraVolumes")):
+            self.assertEqual(inside[-1:], COMPLETE[key])
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        self.assertEqual(volumes["tls"]["secret"]["items"], [
+            {"key": "authorities.pem", "path": "ca.crt"}, {"key": "tls.crt", "path": "tls.crt"},
+            {"key": "tls.key", "path": "tls.key"}])
+        self.assertIn({"name": "tls", "mountPath": "/etc/spanprof/tls", "readOnly": True}, container["volumeMounts"])
+
+    def test_headers_come_from_a_secret_and_run_takes_them(self):
+        def reference(objects):
+            container = self.of(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+            return next(e["valueFrom"]["secretKeyRef"] for e in container["env"] if e["name"] == "SPANPROF_HEADERS")
+
+        objects = self.objects(COMPLETE)
+        secret = self.of(objects, "Secret")
+        self.assertEqual(reference(objects), {"name": secret["metadata"]["name"], "key": "otlp"})
+        text = secret["stringData"]["otlp"]
+        # RFC 3986: what is no letter of a name stands as its byte
+        self.assertEqual(text, "Authorization=Bearer%20a%2Cb%3Dc%25%2Bd,X-Shop=7")
+        self.assertNotIn("Bearer", str([d for d in objects if d["kind"] != "Secret"]))
+        shown = self.spanprof("config", "show", env={**os.environ, "SPANPROF_HEADERS": text}).stdout
+        self.assertRegex(shown, "(?m)^headers += .*# SPANPROF_HEADERS$")
+        objects = self.objects(SECOND)
+        self.assertEqual(reference(objects), {"name": "mine", "key": "otlp"})
+        self.assertFalse([d for d in objects if d["kind"] == "Secret"])
+
+    def test_a_priority_class_is_the_release_s_own_or_theirs_or_none(self):
+        def names(values):
+            objects = self.objects(values)
+            return (self.of(objects, "DaemonSet")["spec"]["template"]["spec"].get("priorityClassName"),
+                    [d["metadata"]["name"] for d in objects if d["kind"] == "PriorityClass"])
+
+        own = "observed-profiler-cpu"
+        self.assertEqual(names(COMPLETE), (own, [own]))
+        self.assertEqual(names(SECOND), ("theirs", []))
+        self.assertEqual(names(THIRD), (None, []))
+
+    def test_a_change_of_headers_starts_the_pods_again(self):
+        def checksum(value):
+            objects = self.objects(with_value(COMPLETE, ("headers", "values"), {"Authorization": value}))
+            return self.of(objects, "DaemonSet")["spec"]["template"]["metadata"]["annotations"]["checksum/configuration"]
+
+        self.assertEqual(checksum("a"), checksum("a"))
+        self.assertNotEqual(checksum("a"), checksum("b"))
+
+    def test_two_releases_stand_side_by_side(self):
+        """Of two releases, no two objects have one kind, namespace and name, and no two pods one folder of the node."""
+        plain = {"podsFromApi": True, **{key: COMPLETE[key] for key in ("image", "headers", "metrics")}}
+        there = [("spanprof", "observed"), ("canary", "observed"), ("spanprof", "other")]
+        seen, folders = set(), set()
+        for release, namespace in there:
+            objects = self.objects(plain, release=release, namespace=namespace)
+            names = {(d["kind"], d["metadata"].get("namespace"), d["metadata"]["name"]) for d in objects}
+            self.assertFalse(names & seen)
+            seen |= names
+            volumes = self.of(objects, "DaemonSet")["spec"]["template"]["spec"]["volumes"]
+            folders.add(next(v["hostPath"]["path"] for v in volumes if v["name"] == "spool"))
+        self.assertEqual(len(folders), len(there))
+        self.assertIn(("DaemonSet", "observed", "spanprof"), seen)
+        self.assertIn(("DaemonSet", "observed", "canary-spanprof"), seen)
+
+    def test_a_wrong_value_is_told(self):
+        for values, text in WRONG:
+            done = self.render({"image": {"repository": "r.example/s"}, **values})
+            self.assertNotEqual(done.returncode, 0, values)
+            self.assertIn(text, done.stderr)
 
     def test_an_image_that_no_registry_has_must_be_named(self):
         self.assertRegex(self.make("image.repository=", expect=1), "image.repository: no registry has the image; build it "
