@@ -298,8 +298,8 @@ run_all_tests() {
                         mapfile -t -O ${#names[@]} names < <(parts_alone "${names[@]}")
                         run_tests build testlog --setup all "${names[@]}"
                 else
-                        # most of them wait most of the time; with two more, names of runtimes came late
-                        run_tests build testlog --num-processes $(($(nproc) + 1)) \
+                        # most of them wait most of the time, and their victims give way (tap.py)
+                        run_tests build testlog --num-processes $(($(nproc) + 2)) \
                                 ${half:+--suite core --suite "$half" --no-suite long}
                 fi
                 logs+=("release=build/meson-logs/testlog.json$(second_run build testlog)")
