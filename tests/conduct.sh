@@ -298,7 +298,7 @@ run_all_tests() {
                         mapfile -t -O ${#names[@]} names < <(parts_alone "${names[@]}")
                         run_tests build testlog --setup all "${names[@]}"
                 else
-                        # most of them wait most of the time, and their victims give way (tap.py)
+                        # most of them wait most of the time, and busy victims give way (tap.py)
                         run_tests build testlog --num-processes $(($(nproc) + 2)) \
                                 ${half:+--suite core --suite "$half" --no-suite long}
                 fi
