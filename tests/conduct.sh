@@ -28,16 +28,17 @@ run_tests() {
         give_back "$directory"
 }
 
-# Runs again, one at a time, what failed in the log $2 of $1 and may have been disturbed: what talks to real
-# processes, unless more of it failed than a neighbour explains. Prints the log of the second run, if any.
+# Runs the cases again, one at a time, that failed in the log $2 of $1 and may have been disturbed: of what talks to
+# real processes, unless more of it failed than a neighbour explains. Prints the log of the second run, if any.
 second_run() {
-        local directory=$1 log=$2 names
+        local directory=$1 log=$2 names cases
 
         mapfile -t names < <(python3 tests/harness/summarize.py --again "$directory/meson-logs/$log.json" | grep .)
         [ ${#names[@]} -gt 0 ] || return 0
         phase second run
-        say "running again, alone: ${names[*]}" >&2
-        run_tests "$directory" "$log-second" --setup all --num-processes 1 "${names[@]}" >&2
+        cases=$(python3 tests/harness/summarize.py --cases "$directory/meson-logs/$log.json")
+        say "running again, alone: ${names[*]} ${cases//$'\n'/ }" >&2
+        TEST_CASES=$cases run_tests "$directory" "$log-second" --setup all --num-processes 1 "${names[@]}" >&2
         echo "+$directory/meson-logs/$log-second.json"
 }
 

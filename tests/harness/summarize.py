@@ -4,12 +4,13 @@
 
 usage: summarize.py [--phases DIRECTORY] LABEL=TESTLOG.json[+SECOND.json]…
        summarize.py --again TESTLOG.json    names, a line each, what of this log is worth a second run
+       summarize.py --cases TESTLOG.json    the cases that it is about: of suites that came to their end, what failed
 
 DIRECTORY/phases has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; the line
 before the last says where the minutes went. A phase named as a LABEL is told by what ran in it. `meanwhile` beside
 it, if there is one, is about what was done at the same time.
 
-SECOND is the log of a second run, of some suites and each alone (second_run() in bootstrap). A suite that
+SECOND is the log of a second run, of cases of some suites and each suite alone (second_run() in conduct.sh). What
 failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what it
 said. The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start with
 `kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
@@ -24,6 +25,7 @@ LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*?)\s*(?:#\s*SKIP\b\s*(.*))
 ACCEPTED = ("kernel:", "machine:")
 TAIL = 40  # lines of a failed test's log
 PASSED = ("OK", "SKIP")
+CASE = re.compile(r"\w+\.test_\w+")         # as tap.py names them
 BORDER = 0.2  # seconds in which one test may begin before another one's end is noted
 MAX_AGAIN = 3  # suites: when more of them fail, it is no disturbance
 
@@ -58,6 +60,17 @@ def worth_again(path):
     failed = [test["name"] for test in read_log(path) if test["result"] not in PASSED]
     real = [name.split(" / ")[-1] for name in failed if "integration" in suites_of(name)]
     return real if len(real) == len(failed) <= MAX_AGAIN else []
+
+
+def cases_again(path):
+    """Cases of tap.py that a second run is about. One that failed outside of a case runs as a whole: none of its own."""
+    cases, again = [], worth_again(path)
+    for test in read_log(path):
+        failed = [name for name, passed, _, _ in subtests(test.get("stdout", "")) if not passed]
+        is_whole = re.search(r"^1\.\.\d+$", test.get("stdout", ""), re.M)
+        if test["name"].split(" / ")[-1] in again and is_whole and all(map(CASE.fullmatch, failed)):
+            cases += failed
+    return cases
 
 
 def suites_of(name):
@@ -105,6 +118,13 @@ def minutes(path, logs):
     return f"{(int(lines[-1][0]) - int(lines[0][0])) / 60:.1f} min: {', '.join(words)}"
 
 
+def rest_of(stdout, again):
+    """TAP of a first run without what failed in it, and without what ran again."""
+    lines = [f"ok - {name}" + (f" # SKIP {reason}" if reason is not None else "")
+             for name, passed, reason, _ in subtests(stdout) if passed and name not in again]
+    return "\n".join(["TAP version 13", *lines])
+
+
 class Count:
     def __init__(self, strict):
         self.strict, self.passed, self.failed, self.skips, self.disturbed = strict, 0, [], [], []
@@ -141,11 +161,14 @@ class Count:
             self.failed.append(
                 (f"{name} ({test['result']})", test.get("stdout", "") + test.get("stderr", "")))
 
-    def add_disturbed(self, label, test, second):
-        first = Count(self.strict)
-        first.add(label, test)
-        self.disturbed += first.failed
+    def add_again(self, label, test, second):
+        if second["result"] in PASSED:
+            first = Count(self.strict)
+            first.add(label, test)
+            self.disturbed += first.failed
         self.add(label, second)
+        again = {name for name, *_ in subtests(second.get("stdout", ""))}
+        self.add(label, {**test, "result": "OK", "stdout": rest_of(test.get("stdout", ""), again)})
 
     def add_log(self, label, paths):
         path, _, second_path = paths.partition("+")
@@ -158,9 +181,8 @@ class Count:
         if not tests:
             self.failed.append((f"{label}: not one test ran", ""))
         for test in tests:
-            again = second.get(test["name"], test)
-            if test["result"] not in PASSED and again["result"] in PASSED:
-                self.add_disturbed(label, test, again)
+            if test["result"] not in PASSED and test["name"] in second:
+                self.add_again(label, test, second[test["name"]])
             else:
                 self.add(label, test)
 
@@ -173,9 +195,10 @@ def show(word, tests):
 
 
 def main(arguments):
-    if arguments[:1] == ["--again"]:
-        print("\n".join(worth_again(arguments[1])))
-        return 0
+    for word, ask in (("--again", worth_again), ("--cases", cases_again)):
+        if arguments[:1] == [word]:
+            print("\n".join(ask(arguments[1])))
+            return 0
     count, phases = Count(os.environ.get("CI") == "true"), None
     if arguments[:1] == ["--phases"]:
         phases, arguments = arguments[1], arguments[2:]

@@ -13,8 +13,9 @@
 
 One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, `FILE.py --but NAME…` all
 others, and `--list` names them. `--long` before these sets LONG: a file that has a long form takes each release
-that can be had, or more samples. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they
-default to ./build and this tree.
+that can be had, or more samples. Where TEST_CASES in the environment has whole names of this file's cases, these
+alone run. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and this
+tree.
 
 A comment before each result says how long it took, and how much CPU: what is far below that has waited.
 
@@ -299,6 +300,8 @@ def main(names=None):
         print("\n".join(test.id().removeprefix("__main__.") for test in everything))
         sys.exit(0)
     tests = _chosen(everything, names)
+    again = os.environ.get("TEST_CASES", "").split()
+    tests = [test for test in tests if test.id().removeprefix("__main__.") in again] or tests
     out = sys.stdout
     out.write("TAP version 13\n")
     result = _Result(out)

@@ -93,6 +93,27 @@ class Summarize(tap.TestCase):
         self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed, 0 skipped"))
         self.assertIn("FAILED   here: b: z", lines)
 
+    def test_what_passed_beside_a_case_that_ran_again_alone_still_counts(self):
+        first = {"name": "p:integration / a", "result": "FAIL",
+                 "stdout": "ok 1 - x\nnot ok 2 - y\nok 3 - z # SKIP kernel: no such\nok 4 - w\n1..4\n"}
+        status, lines = self.again([first], [{**first, "result": "OK", "stdout": "ok 1 - y\n1..1\n"}])
+        self.assertEqual((status, lines[-1]), (0, "3 passed, 0 failed, 1 skipped"))
+        status, lines = self.again([first], [{**first, "stdout": "not ok 1 - y\n1..1\n"}])
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 1 failed, 1 skipped"))
+
+    def test_cases_run_again_where_the_file_came_to_its_end(self):
+        path = self.directory() / "testlog.json"
+
+        def cases(stdout, result="FAIL"):
+            path.write_text(json.dumps({"name": "p:integration / a", "result": result, "stdout": stdout}) + "\n")
+            return self.run_command([sys.executable, SUMMARIZE, "--cases", path], expect=0).stdout.split()
+
+        two = "ok 1 - A.test_x\nnot ok 2 - A.test_y\n# why\nnot ok 3 - B.test_z\n"
+        self.assertEqual(cases(two + "1..3\n"), ["A.test_y", "B.test_z"])
+        self.assertEqual(cases(two, "TIMEOUT"), [])
+        self.assertEqual(cases(two + "not ok 4 - setUpClass (__main__.C)\n1..4\n"), [])
+        self.assertEqual(cases("ok 1 - A.test_x\n1..1\n", "OK"), [])
+
     def test_only_few_suites_with_real_processes_have_a_second_run(self):
         path = self.directory() / "testlog.json"
 

@@ -13,11 +13,11 @@ LIB = os.path.dirname(os.path.abspath(tap.__file__))
 
 
 class Runner(tap.TestCase):
-    def script(self, body, *args, **options):
+    def script(self, body, *args, cases="", **options):
         path = self.directory() / "script.py"
         path.write_text("import os, tap, time, unittest\n" + textwrap.dedent(body) + "\ntap.main()\n")
-        return self.run_command([sys.executable, path, *args], env={**os.environ, "PYTHONPATH": LIB},
-                                **options)
+        return self.run_command([sys.executable, path, *args],
+                                env={**os.environ, "PYTHONPATH": LIB, "TEST_CASES": cases}, **options)
 
     def test_prints_each_outcome(self):
         done = self.script("""
@@ -57,6 +57,17 @@ class Runner(tap.TestCase):
         done = self.script(body, "--but", "first", "fourth", expect=1)
         self.assertIn("no test has a name with fourth in it", done.stderr)
         self.script(body, "--but", "A", "B", expect=1)          # nothing is left
+
+    def test_cases_that_the_environment_names_run_alone(self):
+        body = """
+            class A(tap.TestCase):
+                def test_x(self): pass
+                def test_xy(self): pass
+            """
+        for cases, ran in (("A.test_x", ["A.test_x"]), ("B.test_z\nA.test_xy", ["A.test_xy"]),
+                           ("B.test_z", ["A.test_x", "A.test_xy"])):
+            done = self.script(body, cases=cases, expect=0)
+            self.assertEqual(re.findall(r"^ok \d+ - (\S+)", done.stdout, re.M), ran)
 
     def test_says_how_long_each_took(self):
         done = self.script("""
