@@ -373,6 +373,8 @@ static void print_lock(const RuntimeLock *lock, FILE *out) {
                 [RUNTIME_LOCK_MONITOR] = "waits for the monitor of",
                 [RUNTIME_LOCK_NOTIFY] = "waits for notify() of",
                 [RUNTIME_LOCK_PARKED] = "parked for",
+                [RUNTIME_LOCK_OWNED] = "waits for",
+                [RUNTIME_LOCK_OWNERLESS] = "waits for",
         };
 
         fprintf(out, "%*s%s ", INDENT, "", texts[lock->kind]);
@@ -382,6 +384,8 @@ static void print_lock(const RuntimeLock *lock, FILE *out) {
         } else {
                 fputs("an object whose class is not known", out);
         }
+        if (lock->kind == RUNTIME_LOCK_OWNERLESS)
+                fputs(", which does not know who has it", out);
         fputc('\n', out);
 }
 
@@ -547,6 +551,8 @@ static const char *const lock_kinds[RUNTIME_N_LOCK_KINDS] = {
         [RUNTIME_LOCK_MONITOR] = "monitor",
         [RUNTIME_LOCK_NOTIFY] = "notify",
         [RUNTIME_LOCK_PARKED] = "park",
+        [RUNTIME_LOCK_OWNED] = "lock",
+        [RUNTIME_LOCK_OWNERLESS] = "lock",
 };
 
 static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {

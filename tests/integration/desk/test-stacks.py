@@ -25,6 +25,10 @@ LOCKS = {"left": ("monitor", "VictimLocks$Right", "right", True),
          "reader": ("park", f"{SYNC}ReadWriteLock$NonfairSync", "writer", False),
          "noted": ("notify", "VictimLocks$Note", None, False),
          "permit": ("park", "java.util.concurrent.Semaphore$NonfairSync", None, False)}
+# of victim-locks.py: thread → class of the lock, owner, deadlock
+PYTHON_LOCKS = {"left": ("_thread.RLock", "right", True), "right": ("_thread.RLock", "left", True),
+                "up": ("_thread.lock", None, None), "down": ("_thread.lock", None, None),
+                "heir": ("_thread.RLock", "idle", False), "stale": ("_thread.lock", None, None)}
 DEPTH = 201             # frames of still_down
 
 
@@ -280,6 +284,29 @@ class Stacks(tap.TestCase):
                 if (java.parent / "jstack").exists():
                     want = self.deadlocks_of_jstack(java, child)
                     self.assertEqual(want, {(name, *lock[1:3]) for name, lock in mine.items() if lock[3]})
+
+    def test_python_rlocks_have_owners_and_locks_say_that_they_have_none(self):
+        for version, python in pythons.here().items():
+            with self.subTest(version):
+                child = self.spawn([python, tap.SOURCE_DIR / "tests/victims/python/victim-locks.py"])
+                said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 7
+                                      and found, "all threads have said who they are")
+                tids = {name: int(tid) for name, tid in said}
+                tap.wait_until(lambda: all(is_asleep(child.pid, tid) for tid in tids.values()), "they wait")
+                found = {thread["tid"]: thread for thread in self.look(child.pid)}
+                text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
+                if not (3, 11) <= version <= (3, 13):
+                    self.assertIn(f"\npython {version[0]}.{version[1]}: no locks are read of this release\n", text)
+                    self.assertFalse([thread for thread in found.values() if "lock" in thread])
+                    continue
+                for name, tid in tids.items():
+                    thread, (lock, owner, deadlock) = found[tid], PYTHON_LOCKS.get(name, (None, None, None))
+                    self.assertEqual((thread.get("lock_class"), thread.get("holder_tid"), thread.get("deadlock")),
+                                     (lock, owner and tids[owner], deadlock), name)
+                first, second = sorted((tids["left"], tids["right"]))
+                self.assertRegex(text, rf"(?m)^deadlock: {first} \w+ → {second} \w+ → {first}$")
+                self.assertEqual(text.count("deadlock: "), 1)
+                self.assertIn("    waits for a _thread.lock, which does not know who has it\n", text)
 
     def test_what_is_not_read_of_locks_of_java_is_said(self):
         java = max(jdks.here().items(), key=lambda found: int(found[0]))[1]

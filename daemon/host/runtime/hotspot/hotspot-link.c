@@ -187,7 +187,7 @@ static int ask_locks(void *userdata, WorkerSession *worker) {
 
         if (worker_session_ask(worker, &hotspot_locks_question, &question, -1, &said) ||
             worker_session_receive(worker, locks, runtime_locks_size(said.n)) ||
-            worker_session_judge(worker, locks->n == said.n && hotspot_wire_check_locks(locks)))
+            worker_session_judge(worker, locks->n == said.n && reader_locks_check(locks)))
                 return HOTSPOT_E_GONE;
         return 0;
 }

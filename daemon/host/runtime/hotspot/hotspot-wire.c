@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
-#include "core/base/util/text.h"
 #include "host/runtime/reader/reader-text.h"
 
 enum { REPLY_BYTES = 16 << 10 };        /* sent at once; longer answers in parts */
@@ -88,24 +87,6 @@ bool hotspot_wire_check_opened(const HotspotOpened *opened) {
         }
         return code->interpreter_low < code->interpreter_high && opened->layout.version < 1000 &&
                 (!opened->interpreter_blob || hotspot_code_heap(code, opened->interpreter_blob));
-}
-
-bool hotspot_wire_check_locks(RuntimeLocks *locks) {
-        static const char zeroes[RUNTIME_MAX_LOCK_NAME];
-
-        reader_text_repair(locks->text, sizeof(locks->text));
-        if (locks->n > RUNTIME_MAX_LOCKS)
-                return false;
-        for (uint32_t i = 0; i < locks->n; i++) {
-                const RuntimeLock *lock = &locks->locks[i];
-                size_t n = strnlen(lock->name, sizeof(lock->name));
-
-                if (n == sizeof(lock->name) || lock->kind >= RUNTIME_N_LOCK_KINDS || lock->zero ||
-                    !text_is_utf8(lock->name, n) ||
-                    memcmp(lock->name + n, zeroes, sizeof(lock->name) - n))
-                        return false;
-        }
-        return true;
 }
 
 static const char *take_text(const char **atp, uint16_t size) {

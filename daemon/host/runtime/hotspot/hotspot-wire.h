@@ -73,12 +73,6 @@ bool hotspot_wire_check(const HotspotSaid *said);
 /* Pure. Whether a code cache may lie so. The offsets of a layout are harmless, whatever they are. */
 bool hotspot_wire_check_opened(const HotspotOpened *opened);
 
-/*
- * Pure. Whether what threads wait for may be said so: names are UTF-8 with zeroes behind them. The text is
- * made one. Who waits, and who is the owner, may be any thread.
- */
-bool hotspot_wire_check_locks(RuntimeLocks *locks);
-
 /* Describes a JVM that hotspot_new() has opened. Zeroes what is not used. */
 void hotspot_wire_describe(HotspotOpened *to, const Hotspot *hotspot, const char *reason);
 

@@ -6,6 +6,8 @@
  */
 #include "host/runtime/python/python-link.h"
 
+#include "host/runtime/reader/reader-text.h"
+
 static bool check_opened(void *opened, int result) {
         return python_wire_check_opened(opened, result);
 }
@@ -94,4 +96,19 @@ int python_link_spans(FileLink *link, struct python_spans *spans, int *said) {
         if (!*said)
                 *spans = found;
         return 0;
+}
+
+/* Return: 0, 1 = nothing was said. */
+static int ask_locks(void *userdata, WorkerSession *worker) {
+        const PythonQuestion question = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_LOCKS };
+        RuntimeLocks *locks = userdata;
+        PythonSaid said;
+
+        return worker_session_ask(worker, &python_question, &question, -1, &said) || said.result ||
+                worker_session_receive(worker, locks, runtime_locks_size(said.line)) ||
+                worker_session_judge(worker, locks->n == said.line && reader_locks_check(locks));
+}
+
+int python_link_locks(FileLink *link, RuntimeLocks *locks) {
+        return ask(link, ask_locks, locks);
 }

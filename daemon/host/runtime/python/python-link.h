@@ -21,3 +21,6 @@ int python_link_more(FileLink *link, PythonMoreKind kind, int fd, uint64_t size,
 
 /* Learns where the process has its spans. Return: 0 with *spans and what was *said, FILE_LINK_E_LATER. */
 int python_link_spans(FileLink *link, struct python_spans *spans, int *said);
+
+/* Return: 0 with what its threads may wait for, FILE_LINK_E_*. */
+int python_link_locks(FileLink *link, RuntimeLocks *locks);

@@ -257,6 +257,18 @@ static int spans(void *userdata, void *entry) {
         return 0;
 }
 
+/* ---- locks ---- */
+
+static int locks(void *userdata, RuntimeLocks *locks) {
+        PythonState *state = userdata;
+
+        if (state->process.link)
+                return python_link_locks(state->process.link, locks) ? RUNTIME_E_LATER : 0;
+        python_locks_read(locks, &(PythonReader){ read_here, state },
+                          &(PythonSubject){ &state->here->program, &state->layout, state->process.bias });
+        return 0;
+}
+
 /* ---- names ---- */
 
 /* A few bytes that a sample has with it: read here. */
@@ -316,6 +328,7 @@ const RuntimeOps python_runtime = {
         .task_name = task_name,
         .span_name = span_name,
         .frames = frames,
+        .locks = locks,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,
 };

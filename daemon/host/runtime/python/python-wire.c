@@ -22,6 +22,9 @@ bool python_wire_check(const PythonSaid *said, PythonWireKind kind) {
 
         if (said->magic != PYTHON_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > last)
                 return false;
+        if (kind == PYTHON_WIRE_LOCKS)
+                return said->line <= RUNTIME_MAX_LOCKS && !said->result && !said->first_line &&
+                        !said->n_name && !said->n_file;
         if (kind != PYTHON_WIRE_NAME || said->result)
                 return !said->line && !said->first_line && !said->n_name && !said->n_file;
         return said->line <= INT32_MAX && said->first_line <= INT32_MAX && said->n_name > 1 &&
@@ -164,6 +167,18 @@ static int say_spans(int socket, Worker *worker) {
         return r || said.result ? r : channel_send(socket, &spans, sizeof(spans), -1);
 }
 
+static int say_locks(int socket, Worker *worker) {
+        const PythonReader reader = { read_process, worker };
+        const PythonSubject subject = { &worker->program, &worker->opened.layout, worker->bias };
+        PythonSaid said = { .magic = PYTHON_WIRE_MAGIC, .kind = PYTHON_WIRE_LOCKS };
+        static RuntimeLocks locks;
+
+        python_locks_read(&locks, &reader, &subject);
+        said.line = locks.n;
+        return channel_send(socket, &said, sizeof(said), -1) ||
+                channel_send(socket, &locks, runtime_locks_size(locks.n), -1);
+}
+
 /* Return: 0; anything else = the conversation is over. */
 static int answer(int socket, Worker *worker) {
         PythonQuestion question;
@@ -184,6 +199,9 @@ static int answer(int socket, Worker *worker) {
                         break;
                 case PYTHON_WIRE_SPANS:
                         r = say_spans(socket, worker);
+                        break;
+                case PYTHON_WIRE_LOCKS:
+                        r = say_locks(socket, worker);
                         break;
                 default:
                         break;

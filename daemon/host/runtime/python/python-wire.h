@@ -14,9 +14,12 @@
  *     answer    PythonSaid: NAME, texts                          MORE, PythonMore
  *     question  PythonQuestion: SPANS
  *     answer    PythonSaid: SPANS, struct python_spans
+ *     question  PythonQuestion: LOCKS
+ *     answer    PythonSaid: LOCKS, the begin of RuntimeLocks, as long as its locks are
  */
 
 #include "host/runtime/python/python-code.h"
+#include "host/runtime/python/python-locks.h"
 #include "host/runtime/python/python-program.h"
 #include "host/runtime/python/python-span.h"
 #include "host/runtime/reader/reader-handle.h"
@@ -28,6 +31,7 @@ typedef enum PythonWireKind {
         PYTHON_WIRE_NAME,
         PYTHON_WIRE_MORE,
         PYTHON_WIRE_SPANS,
+        PYTHON_WIRE_LOCKS,
 } PythonWireKind;
 
 typedef struct PythonQuestion {
@@ -42,7 +46,7 @@ typedef struct PythonSaid {
         uint32_t magic, kind;
         /* 0, PYTHON_OPEN_E_*, PYTHON_CODE_E_*, PYTHON_SPAN_E_*; MORE: 1 = it tells nothing */
         int32_t result;
-        uint32_t line, first_line;      /* NAME */
+        uint32_t line, first_line;      /* NAME; LOCKS: @line is how many there are */
         uint16_t n_name, n_file;        /* bytes of each text that follows, with its NUL; NAME */
 } PythonSaid;
 

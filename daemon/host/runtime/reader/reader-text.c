@@ -27,3 +27,21 @@ bool reader_text_take(char *to, size_t room, const char *text, size_t n) {
         memcpy(to, text, n);
         return true;
 }
+
+bool reader_locks_check(RuntimeLocks *locks) {
+        static const char zeroes[RUNTIME_MAX_LOCK_NAME];
+
+        reader_text_repair(locks->text, sizeof(locks->text));
+        if (locks->n > RUNTIME_MAX_LOCKS)
+                return false;
+        for (uint32_t i = 0; i < locks->n; i++) {
+                const RuntimeLock *lock = &locks->locks[i];
+                size_t n = strnlen(lock->name, sizeof(lock->name));
+
+                if (n == sizeof(lock->name) || lock->kind >= RUNTIME_N_LOCK_KINDS || lock->zero ||
+                    !text_is_utf8(lock->name, n) ||
+                    memcmp(lock->name + n, zeroes, sizeof(lock->name) - n))
+                        return false;
+        }
+        return true;
+}

@@ -20,12 +20,15 @@ typedef enum RuntimeLockKind {
         RUNTIME_LOCK_MONITOR,           /* to enter the monitor of an object */
         RUNTIME_LOCK_NOTIFY,            /* for notify() of an object */
         RUNTIME_LOCK_PARKED,            /* an object says what a parked thread waits for */
+        RUNTIME_LOCK_OWNED,             /* a lock that knows its owner */
+        RUNTIME_LOCK_OWNERLESS,         /* one that does not */
         RUNTIME_N_LOCK_KINDS,
 } RuntimeLockKind;
 
 /* Thread and what it waits for. Thread ids are those of the process' own namespace. No hidden bytes. */
 typedef struct RuntimeLock {
         uint64_t address;               /* of the lock in the process, which tells it from others */
+        uint64_t futex;                 /* it waits for it only if it waits on this word; 0 = it does */
         uint32_t tid;
         uint32_t owner;                 /* thread that has it; 0 = not known, or none */
         uint32_t kind, zero;
@@ -43,4 +46,4 @@ static inline size_t runtime_locks_size(uint32_t n) {
         return offsetof(RuntimeLocks, locks) + n * sizeof(RuntimeLock);
 }
 
-_Static_assert(sizeof(RuntimeLock) == 24 + RUNTIME_MAX_LOCK_NAME, "no hidden bytes");
+_Static_assert(sizeof(RuntimeLock) == 32 + RUNTIME_MAX_LOCK_NAME, "no hidden bytes");

@@ -23,6 +23,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -240,7 +241,8 @@ static void put_lock(const Work *work, uint32_t tgid, const RuntimeLock *lock) {
         const struct abi_thread *owner = find_own(work, tgid, lock->owner);
         ThreadWait *wait = thread ? find_result(work, thread) : NULL;
 
-        if (!wait || !wait->was_added)
+        if (!wait || !wait->was_added ||
+            (lock->futex && (thread->call != SYS_futex || thread->argument != lock->futex)))
                 return;
         wait->lock = lock;
         wait->holder = owner ? owner->tid : 0;

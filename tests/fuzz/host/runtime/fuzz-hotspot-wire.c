@@ -32,7 +32,7 @@ static void take_locks(const uint8_t *data, size_t size) {
 
         memset(&locks, 0, sizeof(locks));
         memcpy(&locks, data, size < sizeof(locks) ? size : sizeof(locks));
-        if (!hotspot_wire_check_locks(&locks))
+        if (!reader_locks_check(&locks))
                 return;
         for (uint32_t i = 0; i < locks.n; i++)
                 if (strlen(locks.locks[i].name) >= RUNTIME_MAX_LOCK_NAME)

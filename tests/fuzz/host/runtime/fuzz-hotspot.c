@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host/runtime/hotspot/hotspot-walk.h"
-#include "host/runtime/hotspot/hotspot-wire.h"
+#include "host/runtime/reader/reader-text.h"
 #include "hotspot-image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,7 +29,7 @@ static void look_at_locks(Hotspot *hotspot) {
         static RuntimeLocks locks;
 
         hotspot_locks(hotspot, &locks);
-        if (!hotspot_wire_check_locks(&locks))
+        if (!reader_locks_check(&locks))
                 abort();
 }
 

@@ -508,7 +508,7 @@ static bool takes_lock(RuntimeLock lock) {
 
         locks = (RuntimeLocks){ .n = 1 };
         locks.locks[0] = lock;
-        return hotspot_wire_check_locks(&locks);
+        return reader_locks_check(&locks);
 }
 
 Test(hotspot, believes_no_lock_that_cannot_be) {
@@ -525,10 +525,10 @@ Test(hotspot, believes_no_lock_that_cannot_be) {
         early.name[sizeof(early.name) - 1] = 'b';
         cr_assert_not(takes_lock(early), "something is behind the name");
         many.n = RUNTIME_MAX_LOCKS + 1;
-        cr_assert_not(hotspot_wire_check_locks(&many));
+        cr_assert_not(reader_locks_check(&many));
         many.n = 0;
         memset(many.text, '\n', sizeof(many.text));
-        cr_assert(hotspot_wire_check_locks(&many));
+        cr_assert(reader_locks_check(&many));
         cr_assert_eq(strspn(many.text, "?"), sizeof(many.text) - 1, "it goes to terminals");
 }
 

@@ -70,6 +70,16 @@ static void say_more(int socket, uint32_t kind) {
         channel_send(socket, &more, sizeof(more), -1);
 }
 
+/* A lock, or more than may be. */
+static void say_locks(int socket, uint64_t size) {
+        static RuntimeLocks locks = { .n = 1,
+                                      .locks = { { .tid = 7, .owner = 8, .kind = RUNTIME_LOCK_OWNED } } };
+
+        say(socket, &(PythonSaid){ .kind = PYTHON_WIRE_LOCKS,
+                                   .line = size == LIES_NAME ? RUNTIME_MAX_LOCKS + 1 : 1 });
+        channel_send(socket, &locks, runtime_locks_size(1), -1);
+}
+
 static void pretend(int socket, uint64_t size) {
         PythonQuestion question;
 
@@ -83,6 +93,10 @@ static void pretend(int socket, uint64_t size) {
                         poll(NULL, 0, -1);
                 if (question.kind == PYTHON_WIRE_MORE)
                         say_more(socket, question.more_kind);
+                if (question.kind == PYTHON_WIRE_LOCKS) {
+                        say_locks(socket, size);
+                        continue;
+                }
                 do
                         say_name(socket, size);
                 while (size == CHATTERS);
@@ -297,6 +311,21 @@ Test(link, an_answer_about_another_kind_of_file_is_a_lie) {
                      FILE_LINK_E_LATER);
         cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
         file_link_free(link);
+}
+
+Test(link, a_worker_says_what_threads_may_wait_for) {
+        FileLink *link = make(HONEST), *liar = make(LIES_NAME);
+        static RuntimeLocks locks;
+
+        cr_assert_eq(open_link(link), 0);
+        cr_assert_eq(python_link_locks(link, &locks), 0);
+        cr_assert_eq(locks.n, 1);
+        cr_assert_eq(locks.locks[0].owner, 8);
+        cr_assert_eq(open_link(liar), 0);
+        cr_assert_neq(python_link_locks(liar, &locks), 0);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_MALFORMED), 1);
+        file_link_free(link);
+        file_link_free(liar);
 }
 
 Test(link, a_file_that_is_no_interpreter_is_said_so) {

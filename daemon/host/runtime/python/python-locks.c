@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A thread that waits for a lock is in a call of C, and the frame of the function that made the call has the
+ * lock, or a method that is bound to it, among its locals or on its stack:
+ *
+ *     thread state ─▶ frame { code, previous, …, localsplus }
+ *                                                 ├─▶ _thread.RLock { type, lock, owner, count }
+ *                                                 └─▶ builtin_function_or_method { type, …, self } ─▶ RLock
+ *
+ * Behind the top of the stack lie older values, and some are no objects any more. But a thread that waits
+ * does so on a word of its lock, a semaphore, which the kernel knows: that lock it is, if the object is
+ * alive. A freed one has no count of references: what lies there then is NULL, or an address.
+ *
+ * From 3.14 on a thread waits on a word of its own, so that nothing tells which lock it is.
+ */
+#include "host/runtime/python/python-locks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util/macro.h"
+
+enum {
+        FIRST_RELEASE = 0x030b,         /* thread states have the kernel's id of their thread */
+        LAST_RELEASE = 0x030d,
+        FRAME_LOCALS = 72,              /* of an interpreter's frame in these releases */
+        MAX_LOCALS = 48,                /* words of a frame that are looked at */
+        MAX_INTERPRETERS = 64,
+        MAX_THREADS = 4096,
+        MAX_NAME = 32,
+        PAGE = 4096,
+};
+
+/* Objects of these releases, in words. */
+enum {
+        OBJECT_COUNT, OBJECT_TYPE,
+        METHOD_SELF = 3,
+        LOCK_LOCK = 2, LOCK_OWNER = 3, LOCK_COUNT = 4,
+        N_WORDS,
+};
+
+static const char lock_name[] = "_thread.lock", owned_name[] = "_thread.RLock";
+static const char method_name[] = "builtin_function_or_method";
+
+typedef enum Kind { KIND_OTHER, KIND_LOCK, KIND_OWNED, KIND_METHOD } Kind;
+
+typedef struct Look {
+        const PythonReader *reader;
+        const PythonLayout *layout;
+        RuntimeLocks *result;
+        uint64_t types[KIND_METHOD + 1];        /* those that were met; 0 = not yet */
+        uint64_t interpreters;          /* address of the first one's address */
+} Look;
+
+static bool read_words(const Look *look, uint64_t address, uint64_t *words, size_t n) {
+        return address >= PAGE && !(address & 7) && !(address >> RUNTIME_KIND_SHIFT) &&
+                python_reader_read(look->reader, address, words, n * sizeof(*words));
+}
+
+static uint64_t read_word(const Look *look, uint64_t address) {
+        uint64_t word;
+
+        return read_words(look, address, &word, 1) ? word : 0;
+}
+
+/* ---- objects ---- */
+
+static Kind kind_of(Look *look, uint64_t type) {
+        static const char *const names[] = { [KIND_LOCK] = lock_name, [KIND_OWNED] = owned_name,
+                                             [KIND_METHOD] = method_name };
+        uint64_t address;
+        char name[MAX_NAME];
+
+        for (Kind kind = KIND_LOCK; type && kind <= KIND_METHOD; kind++)
+                if (look->types[kind] == type)
+                        return kind;
+        if (!type || type & 7)
+                return KIND_OTHER;
+        address = read_word(look, type + look->layout->type_name);
+        if (!address || !python_reader_read(look->reader, address, name, sizeof(name)))
+                return KIND_OTHER;
+        for (Kind kind = KIND_LOCK; kind <= KIND_METHOD; kind++)
+                if (!strncmp(name, names[kind], sizeof(name))) {
+                        look->types[kind] = type;
+                        return kind;
+                }
+        return KIND_OTHER;
+}
+
+/* A lock that @value is, or is bound to. Return: whether it is one; then its words. */
+static bool read_lock(Look *look, uint64_t value, uint64_t words[N_WORDS], Kind *kindp) {
+        for (unsigned i = 0; i < 2; i++) {
+                if (!read_words(look, value, words, N_WORDS) || !words[OBJECT_COUNT] ||
+                    words[OBJECT_COUNT] > UINT32_MAX)
+                        return false;
+                *kindp = kind_of(look, words[OBJECT_TYPE]);
+                if (*kindp != KIND_METHOD)
+                        return *kindp != KIND_OTHER;
+                value = words[METHOD_SELF];
+        }
+        return false;
+}
+
+/* ---- threads ---- */
+
+/* The kernel's id of the thread that Python knows as @ident; 0 = there is none. */
+static uint32_t native_id(const Look *look, uint64_t ident) {
+        uint64_t interpreter = read_word(look, look->interpreters);
+
+        for (unsigned i = 0; ident && interpreter && i < MAX_INTERPRETERS; i++) {
+                uint64_t thread = read_word(look, interpreter + look->layout->threads);
+
+                for (unsigned k = 0; thread && k < MAX_THREADS; k++) {
+                        if (read_word(look, thread + look->layout->thread_id) == ident)
+                                return (uint32_t)read_word(look, thread + look->layout->thread_id + 8);
+                        thread = read_word(look, thread + look->layout->next_thread);
+                }
+                interpreter = read_word(look, interpreter + look->layout->next_interpreter);
+        }
+        return 0;
+}
+
+/* Whether it was added for this thread already: a lock is a local, and bound to a method on the stack. */
+static bool is_known(const Look *look, uint32_t tid, uint64_t futex) {
+        const RuntimeLocks *result = look->result;
+
+        for (uint32_t i = result->n; i-- && result->locks[i].tid == tid;)
+                if (result->locks[i].futex == futex)
+                        return true;
+        return false;
+}
+
+static void add(Look *look, uint32_t tid, const uint64_t words[N_WORDS], Kind kind) {
+        RuntimeLocks *result = look->result;
+        RuntimeLock *lock = &result->locks[result->n];
+        const char *name = kind == KIND_OWNED ? owned_name : lock_name;
+        uint32_t owner;
+
+        if (!words[LOCK_LOCK] || is_known(look, tid, words[LOCK_LOCK]))
+                return;
+        if (result->n == RUNTIME_MAX_LOCKS) {
+                result->n_over_cap++;
+                return;
+        }
+        memset(lock, 0, sizeof(*lock));
+        owner = kind == KIND_OWNED && words[LOCK_COUNT] ? native_id(look, words[LOCK_OWNER]) : 0;
+        *lock = (RuntimeLock){ .address = words[LOCK_LOCK],
+                               .futex = words[LOCK_LOCK],
+                               .tid = tid,
+                               .owner = owner == tid ? 0 : owner,
+                               .kind = kind == KIND_OWNED ? RUNTIME_LOCK_OWNED : RUNTIME_LOCK_OWNERLESS };
+        memcpy(lock->name, name, strlen(name));
+        result->n++;
+}
+
+static uint64_t first_frame(const Look *look, uint64_t thread) {
+        uint64_t frame = read_word(look, thread + look->layout->thread_frame);
+
+        return look->layout->chain == PYTHON_CHAIN_SHIMS || !frame
+                ? frame
+                : read_word(look, frame + look->layout->native_frame);
+}
+
+static void take_thread(Look *look, uint64_t thread) {
+        uint32_t tid = (uint32_t)read_word(look, thread + look->layout->thread_id + 8);
+        uint64_t frame = first_frame(look, thread), values[MAX_LOCALS], words[N_WORDS];
+        Kind kind;
+
+        if (!tid || !frame || !read_words(look, frame + FRAME_LOCALS, values, MAX_LOCALS))
+                return;
+        for (size_t i = 0; i < MAX_LOCALS; i++)
+                if (read_lock(look, values[i], words, &kind))
+                        add(look, tid, words, kind);
+}
+
+static void take_threads(Look *look, uint64_t interpreter) {
+        uint64_t thread = read_word(look, interpreter + look->layout->threads);
+
+        for (unsigned i = 0; thread && i < MAX_THREADS; i++) {
+                take_thread(look, thread);
+                thread = read_word(look, thread + look->layout->next_thread);
+        }
+}
+
+void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject) {
+        const PythonLayout *layout = subject->layout;
+        Look look = { .reader = reader, .layout = layout, .result = locks };
+        uint64_t interpreter;
+
+        locks->n = locks->n_over_cap = 0;
+        memset(locks->text, 0, sizeof(locks->text));
+        if (layout->version < FIRST_RELEASE || layout->version > LAST_RELEASE || layout->is_free_threaded) {
+                snprintf(locks->text, sizeof(locks->text), "python %u.%u%s: no locks are read of this release",
+                         layout->version >> 8, layout->version & 0xff,
+                         layout->is_free_threaded ? " free-threaded" : "");
+                return;
+        }
+        look.interpreters = subject->program->places[PYTHON_SYMBOL_RUNTIME].address + subject->bias +
+                layout->interpreters;
+        interpreter = read_word(&look, look.interpreters);
+        for (unsigned i = 0; interpreter && i < MAX_INTERPRETERS; i++) {
+                take_threads(&look, interpreter);
+                interpreter = read_word(&look, interpreter + layout->next_interpreter);
+        }
+}
