@@ -132,3 +132,59 @@ void frame_list_json(const Window *window, uint32_t stack, JsonWriter *json) {
         }
         json_close(json, ']');
 }
+
+/* ---- locks without an owner ---- */
+
+enum { LOCK_FRAMES = 10 };              /* innermost ones: Go has seven below sync.(*Mutex).Lock */
+
+/* Functions in which a thread waits; of Rust, as both forms of its names end. */
+static const struct {
+        const char *function, *lock;
+} lock_functions[] = {
+        { "mutex::futex::Mutex>::lock_contended", "std::sync::Mutex" },
+        { "mutex::futex::Mutex::lock_contended", "std::sync::Mutex" },
+        { "futex_mutex::Mutex::lock_contended", "std::sync::Mutex" },
+        { "rwlock::futex::RwLock>::read_contended", "std::sync::RwLock" },
+        { "rwlock::futex::RwLock::read_contended", "std::sync::RwLock" },
+        { "rwlock::futex::RwLock>::write_contended", "std::sync::RwLock" },
+        { "rwlock::futex::RwLock::write_contended", "std::sync::RwLock" },
+        { "sync.(*Mutex).lockSlow", "sync.Mutex" },
+        { "sync.(*RWMutex).RLock", "sync.RWMutex" },
+        { "sync.(*RWMutex).Lock", "sync.RWMutex" },
+};
+
+/* Whether @name is that function of Go's or Rust's own library. */
+static bool is_function(const char *name, const char *function) {
+        size_t n = strlen(name), end = strlen(function);
+
+        if (n < end || strcmp(name + n - end, function))
+                return false;
+        return n == end || !strncmp(name, "std::sys", 8) || !strncmp(name, "<std::sys", 9) ||
+                !strncmp(name, "internal/sync.", 14);
+}
+
+const char *frame_list_lock(const Window *window, uint32_t stack) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < MIN(n, (size_t)LOCK_FRAMES); i++) {
+                const char *name = frame_list_texts(window, words[i]).name;
+
+                for (size_t k = 0; k < ARRAY_SIZE(lock_functions); k++)
+                        if (is_function(name, lock_functions[k].function))
+                                return lock_functions[k].lock;
+        }
+        return NULL;
+}
+
+void frame_list_print_lock(const char *lock, FILE *out) {
+        if (lock)
+                fprintf(out, "%*swaits for a %s, which does not know who has it\n", FRAME_LIST_INDENT, "", lock);
+}
+
+void frame_list_json_lock(const char *lock, JsonWriter *json) {
+        if (!lock)
+                return;
+        json_text(json, "lock", "lock");
+        json_text(json, "lock_class", lock);
+}

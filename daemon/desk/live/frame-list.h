@@ -34,6 +34,16 @@ const char *frame_list_base(const char *path);
 size_t frame_list_print(const Window *window, uint32_t stack, FILE *out);
 void frame_list_json(const Window *window, uint32_t stack, JsonWriter *json);   /* as `frames` */
 
+/*
+ * The lock that the innermost functions of a stack wait for, if it is of a kind that does not know who has
+ * it: of Rust or of Go. NULL = it is none of these.
+ */
+const char *frame_list_lock(const Window *window, uint32_t stack);
+
+/* @lock: NULL = nothing is written. */
+void frame_list_print_lock(const char *lock, FILE *out);
+void frame_list_json_lock(const char *lock, JsonWriter *json);
+
 /* @link: 0 = nothing is written. */
 void frame_list_print_link(const Window *window, uint32_t link, FILE *out);
 void frame_list_json_link(const Window *window, uint32_t link, JsonWriter *json);

@@ -137,6 +137,7 @@ static void print_group(const GoroutineList *list, const Group *group, FILE *out
         fprintf(out, "\n%" PRIu64 " goroutine%s %s", group->n, group->n == 1 ? "" : "s",
                 text_of(list, group, "wait.state"));
         fprintf(out, "%s%s:\n", *reason ? " on " : "", reason);
+        frame_list_print_lock(frame_list_lock(list->window, group->sample.stack), out);
         frame_list_print_link(list->window, group->sample.link, out);
         each_label(list, group, out, print_label);
         frame_list_print(list->window, group->sample.stack, out);
@@ -200,6 +201,7 @@ static void json_group(const GoroutineList *list, const Group *group, JsonWriter
         json_text(json, "state", text_of(list, group, "wait.state"));
         if (*reason)
                 json_text(json, "reason", reason);
+        frame_list_json_lock(frame_list_lock(list->window, group->sample.stack), json);
         frame_list_json_link(list->window, group->sample.link, json);
         json_open(json, "labels", '{');
         each_label(list, group, json, json_label);

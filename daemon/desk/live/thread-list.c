@@ -398,6 +398,13 @@ static void print_holder(const ThreadList *list, const Row *row, FILE *out) {
         fprintf(out, " has the %s%s\n", row->lock ? "lock" : "mutex", row->is_deadlocked ? ", and waits for this one: a DEADLOCK" : "");
 }
 
+/* Lock of a kind that knows no owner; NULL = none, or the runtime says what it waits for. */
+static const char *ownerless_lock(const ThreadList *list, const Row *row) {
+        if (row->lock || row->holder || strcmp(row->reason, "futex"))
+                return NULL;
+        return frame_list_lock(list->window, row->stack);
+}
+
 static void print_threads(const Row *rows, size_t n, FILE *out) {
         for (size_t i = 0; i < MIN(n, (size_t)NAMED_THREADS); i++) {
                 fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
@@ -433,6 +440,8 @@ static void print_head(const ThreadList *list, const Row *rows, size_t n, FILE *
         print_threads(rows, n, out);
         if (rows->lock)
                 print_lock(rows->lock, out);
+        else
+                frame_list_print_lock(ownerless_lock(list, rows), out);
         if (rows->holder)
                 print_holder(list, rows, out);
         frame_list_print_link(list->window, rows->link, out);
@@ -571,6 +580,7 @@ static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
                 if (*row->lock->name)
                         json_text(json, "lock_class", row->lock->name);
         }
+        frame_list_json_lock(ownerless_lock(list, row), json);
         if (row->holder) {
                 json_number(json, "holder_tid", (uint64_t)row->holder);
                 json_bool(json, "deadlock", row->is_deadlocked);

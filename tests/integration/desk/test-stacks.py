@@ -308,6 +308,23 @@ class Stacks(tap.TestCase):
                 self.assertEqual(text.count("deadlock: "), 1)
                 self.assertIn("    waits for a _thread.lock, which does not know who has it\n", text)
 
+    def test_locks_of_rust_say_that_they_know_no_owner(self):
+        sources = tap.SOURCE_DIR / "tests/victims"
+        program = self.directory() / "locks"
+        self.run_command([tap.need_tool("rustc"), "-O", "-o", program, sources / "rust/victim-locks.rs"], expect=0,
+                         timeout=300)
+        child = self.spawn([program])
+        child.wait_for("ready")
+        tids = {name: int(tid) for name, tid in re.findall(r"(?m)^(\w+) (\d+)$", child.out)}
+        tap.wait_until(lambda: all(is_asleep(child.pid, tid) for tid in tids.values()), "they wait")
+        found = {thread["name"]: thread for thread in self.look(child.pid)}
+        self.assertEqual({name: found[name].get("lock_class") for name in (*tids, "locks")},
+                         {"mutex": "std::sync::Mutex", "reader": "std::sync::RwLock", "writer": "std::sync::RwLock",
+                          "locks": None})
+        self.assertFalse([thread for thread in found.values() if "holder_tid" in thread])
+        text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
+        self.assertIn(" mutex\n    waits for a std::sync::Mutex, which does not know who has it\n", text)
+
     def test_what_is_not_read_of_locks_of_java_is_said(self):
         java = max(jdks.here().items(), key=lambda found: int(found[0]))[1]
         mine, text, _ = self.locks_of_java(java, "-XX:+UseZGC")

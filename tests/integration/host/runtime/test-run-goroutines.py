@@ -21,6 +21,7 @@ import tap
 # Numbers of tests/victims/go/VictimGoWaits.go, at scale 1.
 WAITS = {"receives": 7, "sends": 3, "selects": 5, "selectsNothing": 2, "locks": 4, "readLocks": 6, "sleeps": 8,
          "waitsForGroup": 9, "waitsForCond": 10, "reads": 11, "descends": 12, "works": 13}
+LOCKS = {"locks": "sync.Mutex", "readLocks": "sync.RWMutex"}     # that a function of these waits for
 # Two instructions that jump to each other.
 SPINS = """package main
 
@@ -246,9 +247,12 @@ class Goroutines(Looks, session.NamingCase):
                 self.assertEqual(group["labels"], {"tenant": "blue"})
             if mine == "locks":
                 self.assertEqual((group["state"], group["reason"]), ("blocked", "sync.Mutex.Lock"))
+            self.assertEqual(group.get("lock_class"), LOCKS.get(mine), group)
         self.assertEqual({name: n for name, n in found.items() if name}, WAITS)
         self.assertEqual((look["goroutines_left_out"], look["goroutine_lists_unreadable"]), (0, 0))
         done = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0)
+        self.assertRegex(done.stdout, r"\n\d+ goroutines? blocked on sync.Mutex.Lock:\n"
+                         r"    waits for a sync.Mutex, which does not know who has it\n")
         self.assertRegex(done.stdout, rf"\npid {child.pid} \(go-waits\): \d+ goroutines wait\n")
         self.assertRegex(done.stdout, rf"\n13 goroutines blocked on chan receive:\n    span {SPAN} of trace {TRACE}\n"
                          r"    tenant = blue\n    runtime.gopark +go-waits(  \S+)?\n")
