@@ -438,10 +438,16 @@
                 "times that /etc/spanprof/disabled stopped sampling") \
         X(PAUSES_COMMAND, "pauses_total", "reason=\"command\"", \
                 "times that `spanprof pause` stopped sampling") \
-        X(PAUSES_MEMORY, "pauses_total", "reason=\"memory\"", "times that max-memory stopped sampling") \
+        X(PAUSES_MEMORY, "pauses_total", "reason=\"memory\"", \
+                "times that max-memory, or the control group's limit of memory, stopped sampling") \
         X(PAUSES_HOSTS, "pauses_total", "reason=\"hosts\"", "times that it was other hosts' turn") \
+        X(MEMORY_HELD_TABLES, "memory_held_total", "by=\"tables\"", \
+                "times that unwind tables were held at what they took, for the control group's limit of memory") \
+        X(MEMORY_HELD_WINDOWS, "memory_held_total", "by=\"windows\"", "times that windows were made shorter for it") \
+        X(MEMORY_HELD_FREQUENCY, "memory_held_total", "by=\"frequency\"", \
+                "times that the frequency was halved for it") \
         X(FREQUENCY_LOWERED, "frequency_changes_total", "direction=\"lowered\"", \
-                "times that max-cpu halved the frequency") \
+                "times that max-cpu, or the control group's limit of CPU time, halved the frequency") \
         X(FREQUENCY_RAISED, "frequency_changes_total", "direction=\"raised\"", \
           "times that the frequency went back up") \
         X(RELOADS, "reloads_total", "result=\"applied\"", "configurations that a reload brought into force") \

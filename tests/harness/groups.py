@@ -87,3 +87,10 @@ def limit_cpu(test, name, quota_us, period_us):
             continue
         return path, lambda path=path: int(re.search(r"^nr_throttled (\d+)", (path / stat).read_text(), re.M)[1])
     return tap.skip("machine: limits the CPU of no control group")
+
+
+def free_cpu(path):
+    """Takes the limit of limit_cpu() away."""
+    for setting, value in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
+        if (path / setting).exists():
+            (path / setting).write_text(value)

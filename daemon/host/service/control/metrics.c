@@ -330,10 +330,10 @@ static void append_sampling(Text *text, const Metrics *m) {
                 text_printf(text, "paused (%s)%s\n", m->pause,
                             !strcmp(m->pause, "disabled")          ? ": /etc/spanprof/disabled is there"
                                     : !strcmp(m->pause, "command") ? ": `spanprof resume` ends it"
-                                                                   : ": the daemon is above max-memory");
+                                                                   : ": the daemon is above max-memory, or its control group near memory.max");
         else
                 text_printf(text, "%u Hz on %u CPUs%s\n", m->frequency, m->n_cpus,
-                            m->frequency < m->nominal_frequency ? " (lowered by max-cpu)" : "");
+                            m->frequency < m->nominal_frequency ? " (lowered by a limit)" : "");
         if (m->waits_lack)
                 text_printf(text, "off-CPU      %s (off-cpu-max-switches)\n", m->waits_lack);
         if (m->unready)

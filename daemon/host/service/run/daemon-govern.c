@@ -8,14 +8,17 @@
  *                                 times a second
  *     `spanprof pause`            on the command       pauses, over reloads too
  *     max-memory                  each second          pauses until 10 % below the limit
+ *     the control group's limit   each second          above 80 %: fewer tables, shorter windows, half the
+ *       of memory                                      frequency (memory-hold.c); above 90 %: pauses
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
- *     max-cpu                     every 5 s            halves the frequency, doubles it after 30 calm seconds
+ *     max-cpu, and 80 % of the    every 5 s            halves the frequency, doubles it after 30 calm seconds
+ *       control group's limit
  *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
  *     max-export-rate             each whole window    lowers the frequency to what fits, doubles it after
  *                                                      4 calm windows
  *
  * Several reasons to pause can hold at once, one bit each; sampling resumes when no bit is left. The
- * frequency is the lower one of the two that governor.c (CPU) and volume.c (bytes) decide.
+ * frequency is the lowest of those that governor.c (CPU), volume.c (bytes) and memory-hold.c decide.
  *
  * A sample stands for the mean period of its window. So every change first drains the rings and closes the
  * window, and the next window has one frequency again.
@@ -40,6 +43,9 @@
 #include "host/service/run/daemon-window.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
+#define NOTED_SPARE_BYTES (UINT64_C(256) << 20)  /* of more, caches have all that they ever have */
+#define LEAST_CPU_PERCENT 6             /* of 5 %, the start alone takes more than a minute */
+#define NOTED_CPU_PERCENT 40
 #define DISABLED_INTERVAL_NS (200 * NS_PER_MS)  /* a path whose end is not there costs as much as a drain */
 /* The directory is root's: no other user can remove the file, nor can the daemon, which is not root. */
 #define DISABLED_PATH "/etc/spanprof/disabled"
@@ -155,12 +161,41 @@ static enum abi_wait_limit last_limit(const char *keep) {
         return !strcmp(keep, "times") ? WAIT_LIMIT_SPANS : WAIT_LIMIT_ALL;
 }
 
+/* What the control group allows, where that is little. */
+static void tell_group(const GroupLimit *group) {
+        uint64_t memory = group_limit_memory(group), cpu = group_limit_cpu(group);
+
+        if (memory && memory < GROUP_LIMIT_BASE_BYTES)
+                log_warning("the control group may use %" PRIu64 " MiB of memory, which is too little: spanprof has "
+                            "some %" PRIu64 " with nothing to do, and the kernel may kill it. Give it 64 MiB or more "
+                            "(memory.max, MemoryMax= of the unit)",
+                            group->memory_bytes >> 20, (uint64_t)GROUP_LIMIT_BASE_BYTES >> 20);
+        else if (memory && group_limit_spare(group) < NOTED_SPARE_BYTES)
+                log_notice("the control group may use %" PRIu64 " MiB of memory (memory.max): the daemon holds itself to %d %% of "
+                           "it, by fewer unwind tables, shorter windows, and fewer samples",
+                           group->memory_bytes >> 20, GROUP_LIMIT_PERCENT);
+        if (cpu && cpu < LEAST_CPU_PERCENT)
+                log_warning("the control group may use %.1f %% of one CPU (cpu.max), which is too little: samples are lost while "
+                            "the daemon waits for its turn. Give it 20 %% or more",
+                            group->cpu_percent);
+        else if (cpu && cpu < NOTED_CPU_PERCENT)
+                log_notice("the control group may use %.1f %% of one CPU (cpu.max): the daemon holds itself to %" PRIu64
+                           " %%, by fewer samples", group->cpu_percent, cpu);
+}
+
 void daemon_make_governor(Daemon *daemon) {
         const Config *config = daemon->config;
+        const GroupLimit *group = &daemon->limits.group;
+        uint64_t max_cpu = MIN(config->daemon.max_cpu ?: UINT64_MAX, group_limit_cpu(group) ?: UINT64_MAX);
+        uint32_t frequency = (uint32_t)config->sampling.frequency;
 
-        governor_init(&daemon->limits.governor, (uint32_t)config->sampling.frequency, config->daemon.max_cpu,
+        governor_init(&daemon->limits.governor, frequency, max_cpu == UINT64_MAX ? 0 : max_cpu,
                       config->daemon.max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
-        volume_init(&daemon->limits.volume, (uint32_t)config->sampling.frequency, config->delivery.max_rate,
+        daemon->limits.hold = (MemoryHold){ .max_bytes = group_limit_memory(group),
+                                            .nominal = frequency,
+                                            .frequency = frequency };
+        tell_group(group);
+        volume_init(&daemon->limits.volume, frequency, config->delivery.max_rate,
                     config->delivery.interval_ns);
         host_share_parse(config->sampling.hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
@@ -195,8 +230,10 @@ static int follow_cpu(Daemon *daemon) {
         stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
         log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
-                        "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%", now,
-                        before, r == GOVERNOR_E_LOWERED ? "above" : "far below", daemon->config->daemon.max_cpu);
+                        "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%, which is %s",
+                        now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", governor->max_cpu,
+                        governor->max_cpu == daemon->config->daemon.max_cpu ? "max-cpu"
+                                                                            : "80 % of the control group's cpu.max");
         return change_frequency(daemon);
 }
 
@@ -243,6 +280,50 @@ int daemon_drain_window(Daemon *daemon) {
         return r ? error_fold(r) : daemon_end_window(daemon);
 }
 
+static void tell_hold(const MemoryHold *hold, int verdict, uint64_t used_bytes, uint32_t before) {
+        static const char *const what[] = {
+                [MEMORY_STEP_NONE] = "nothing is held back any more",
+                [MEMORY_STEP_TABLES] = "no more unwind tables than now",
+                [MEMORY_STEP_WINDOWS] = "windows of a quarter of their length, and no more unwind tables",
+                [MEMORY_STEP_FREQUENCY] = "half the samples, shorter windows, and no more unwind tables",
+        };
+
+        log_write_event(verdict == MEMORY_HOLD_E_MORE ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE,
+                        LOG_EVENT_MEMORY_LIMIT, verdict == MEMORY_HOLD_E_MORE ? "memory.max" : "calm",
+                        "the control group uses %" PRIu64 " KiB of memory, and 80 %% of its limit are %" PRIu64
+                        ": %s (%u Hz, before %u)",
+                        used_bytes >> 10, hold->max_bytes >> 10, what[hold->step], hold->frequency, before);
+}
+
+/*
+ * The kernel kills at the limit, so less is taken in before. A step frees what its kind has; a window that is
+ * closed frees most.
+ */
+static int follow_group(Daemon *daemon) {
+        static const enum counter counters[] = {
+                [MEMORY_STEP_TABLES] = COUNTER_MEMORY_HELD_TABLES,
+                [MEMORY_STEP_WINDOWS] = COUNTER_MEMORY_HELD_WINDOWS,
+                [MEMORY_STEP_FREQUENCY] = COUNTER_MEMORY_HELD_FREQUENCY,
+        };
+        MemoryHold *hold = &daemon->limits.hold;
+        uint32_t before = hold->frequency;
+        uint64_t used = hold->max_bytes ? group_limit_used(&daemon->limits.group) : 0;
+        int verdict = daemon->stop.time_ns ? 0 : memory_hold_judge(hold, used), r = 0;
+
+        if (!verdict)
+                return 0;
+        tell_hold(hold, verdict, used, before);
+        tables_hold(daemon->stages.tables, hold->step >= MEMORY_STEP_TABLES);
+        if (verdict == MEMORY_HOLD_E_MORE)
+                stat_add(counters[hold->step], 1);
+        if (hold->frequency != before)
+                r = change_frequency(daemon);
+        else if (verdict == MEMORY_HOLD_E_MORE && hold->step == MEMORY_STEP_WINDOWS)
+                r = daemon_drain_window(daemon);
+        malloc_trim(0);
+        return r;
+}
+
 /* A closed window has freed its memory, but the allocator keeps it: malloc_trim() gives it back. */
 static int follow_memory(Daemon *daemon) {
         uint64_t resident = daemon->config->daemon.max_memory_bytes ? resident_bytes(daemon) : 0;
@@ -255,7 +336,7 @@ static int follow_memory(Daemon *daemon) {
                                 "our own memory is %" PRIu64
                                 " KiB, above max-memory: no samples until it is less",
                                 resident >> 10);
-        set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        set_pause(daemon, DAEMON_PAUSE_MEMORY, is || daemon->limits.hold.is_full);
         follow_hosts(daemon);
         r = apply(daemon);
         if (is)
@@ -347,5 +428,7 @@ int daemon_govern(Daemon *daemon) {
         r = follow_cpu(daemon);
         if (!r)
                 r = follow_switches(daemon);
+        if (!r)
+                r = follow_group(daemon);
         return r ? r : follow_memory(daemon);
 }

@@ -391,6 +391,15 @@ static bool waits_for_names(const Daemon *daemon) {
                 clock_monotonic_ns() < daemon->sampling_ns + FIRST_WINDOW_NS + FIRST_NAMES_NS;
 }
 
+/* A recording keeps its windows: shorter ones free nothing. */
+static uint64_t window_ns(const Daemon *daemon) {
+        uint64_t ns = daemon->config->delivery.interval_ns;
+
+        if (daemon->sink || daemon->limits.hold.step < MEMORY_STEP_WINDOWS)
+                return ns;
+        return MIN(ns, MAX(ns / 4, NS_PER_SEC));
+}
+
 static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         int r;
@@ -403,7 +412,7 @@ static int on_window(sd_event_source *source, uint64_t usec, void *userdata) {
         sd_notifyf(0, "STATUS=%s%zu targets, %" PRIu64 " samples delivered, %" PRIu64 " lost",
                    daemon->pause.is_on ? "paused; " : "", targets_count(daemon->stages.targets),
                    stat_get(COUNTER_SAMPLES_DELIVERED), stat_lost());
-        return daemon_set_timer(source, daemon->config->delivery.interval_ns);
+        return daemon_set_timer(source, window_ns(daemon));
 }
 
 /* The content of lost notices is unknown, so the targets are scanned for it. */

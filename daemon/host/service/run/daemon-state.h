@@ -49,6 +49,8 @@
 #include "host/service/limits/call-budget.h"
 #include "host/service/limits/clock-watch.h"
 #include "host/service/limits/governor.h"
+#include "host/service/limits/group-limit.h"
+#include "host/service/limits/memory-hold.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
 #include "host/service/run/daemon.h"
@@ -155,6 +157,8 @@ typedef struct DaemonPause {
 } DaemonPause;
 
 typedef struct DaemonLimits {
+        GroupLimit group;               /* limits of our control group */
+        MemoryHold hold;
         Governor governor;
         Volume volume;
         SwitchLimit switches;
@@ -204,5 +208,7 @@ static inline bool daemon_has_pids_alone(const Daemon *daemon) {
 
 /* Hz that all limits allow. */
 static inline uint32_t daemon_frequency(const Daemon *daemon) {
-        return MIN(daemon->limits.governor.frequency, daemon->limits.volume.frequency);
+        const DaemonLimits *limits = &daemon->limits;
+
+        return MIN(MIN(limits->governor.frequency, limits->volume.frequency), limits->hold.frequency);
 }

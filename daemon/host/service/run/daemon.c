@@ -61,6 +61,9 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
                 totals->start_ns = daemon->start_ns;
                 coverage_clock_read(&totals->clock);
         }
+        r = group_limit_read(&daemon->limits.group, "/proc/self");
+        if (r)
+                return error_fold(r);
         r = config_selector_init(&daemon->selection, &config->targets);
         daemon->selector = &daemon->selection.selector;
         if (totals->zygotes) {
@@ -89,6 +92,7 @@ Daemon *daemon_free(Daemon *daemon) {
         clock_watch_free(daemon->loop.clock_watch);
         sd_event_unref(daemon->loop.event);
         config_selector_deinit(&daemon->selection);
+        group_limit_deinit(&daemon->limits.group);
         free(daemon);
         return NULL;
 }

@@ -73,10 +73,12 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
 
 /* Table jobs have the lowest priority: samples, windows and the exporter go first. */
 static int make(Daemon *daemon) {
+        uint64_t spare = group_limit_spare(&daemon->limits.group);
         TablesConfig tables = {
                 .array_fd = sampler_row_tables_fd(daemon->stages.sampler),
                 .nodes_fd = sampler_row_nodes_fd(daemon->stages.sampler),
                 .versionp = sampler_rows_version(daemon->stages.sampler),
+                .max_bytes = spare == UINT64_MAX ? 0 : MIN(spare / 3, (uint64_t)TABLES_MAX_BYTES),
                 .zygotes = daemon->totals->zygotes,
                 .max_idle_bytes = daemon->sink ? IDLE_BYTES : 0,
                 .max_idle_waiting = daemon->sink ? IDLE_WAITING : 0,

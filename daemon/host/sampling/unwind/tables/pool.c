@@ -30,6 +30,7 @@ enum {
         DEFAULT_MAX_IDLE_WAITING = 64,  /* files whose last user went before their turn came */
         FREE_PART = 64,                 /* of the slots, one in so many is kept free */
         MAX_OWN = 4,                    /* tables that displace others of the same holder, in a second */
+        LEAST_HELD_BYTES = 1 << 20,     /* programs of a small machine have all their tables in it */
 };
 
 /* A table of the holder itself gives way only if no sample was in it for so long. */
@@ -55,6 +56,7 @@ struct Pool {
         IdleTables idle;                /* READY */
         IdleTables none;                /* tables that are NONE: their files say so */
         size_t n_bytes, n_idle_bytes;
+        size_t held_bytes;              /* bytes that tables may have for now; 0 = as configured */
         uint32_t n_none, n_waiting;     /* without users */
         uint64_t n_changes;
         uint32_t n_asked;               /* tables that were asked for since the queue was empty last */
@@ -267,6 +269,20 @@ static void trim_idle(Pool *pool, size_t max_bytes) {
                 evict(pool, pool->idle.first);
 }
 
+void pool_hold(Pool *pool, bool holds) {
+        if (holds && !pool->held_bytes) {
+                trim_idle(pool, 0);
+                pool->held_bytes = MAX(pool->n_bytes, (size_t)LEAST_HELD_BYTES);
+        } else if (!holds) {
+                pool->held_bytes = 0;
+        }
+}
+
+/* Bytes that tables may have now. */
+static size_t max_bytes(const Pool *pool) {
+        return pool->held_bytes ? MIN(pool->held_bytes, pool->config.max_bytes) : pool->config.max_bytes;
+}
+
 static void forget_none(Pool *pool, PoolTable *table) {
         list_remove(&pool->none, table);
         pool->n_none--;
@@ -293,7 +309,7 @@ void pool_use(Pool *pool, PoolTable *table) {
 static void become_idle(Pool *pool, PoolTable *table) {
         list_append(&pool->idle, table);
         pool->n_idle_bytes += table->n_bytes;
-        trim_idle(pool, pool->config.max_idle_bytes);
+        trim_idle(pool, pool->held_bytes ? 0 : pool->config.max_idle_bytes);
 }
 
 /* A file without rows is not read again for the next process. One that could not be read may be. */
@@ -354,7 +370,7 @@ static void give_up(Pool *pool, PoolTable *table, enum counter why) {
 
 static bool is_full(const Pool *pool, size_t n_bytes) {
         return pool->n_loaded >= pool->config.n_slots - pool->config.n_slots / FREE_PART ||
-               pool->n_bytes + n_bytes > pool->config.max_bytes;
+               pool->n_bytes + n_bytes > max_bytes(pool);
 }
 
 /* Takes a table from its users; its slot stays taken until nodes do not name it any more. */

@@ -92,6 +92,9 @@ int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owne
 /* The same of an image, which is in the share of none. */
 int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t size, PoolTable **tablep);
 
+/* As tables_hold(). */
+void pool_hold(Pool *pool, bool holds);
+
 /* Takes the file of a table that could not be opened, or had no room. @fd: as in pool_add_file(). */
 int pool_retry(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner);
 

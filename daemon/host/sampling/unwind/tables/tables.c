@@ -27,7 +27,6 @@
 #include "host/sampling/unwind/tables/pool.h"
 
 enum {
-        DEFAULT_MAX_BYTES = 128 << 20,
         DEFAULT_MAX_IDLE_BYTES = 8 << 20,
         PF_EXECUTE = 1,
 };
@@ -119,7 +118,7 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
         PoolConfig pool = {
                 .array_fd = config->array_fd,
                 .n_slots = UNWIND_MAX_TABLES,
-                .max_bytes = config->max_bytes ?: DEFAULT_MAX_BYTES,
+                .max_bytes = config->max_bytes ?: TABLES_MAX_BYTES,
                 .max_idle_bytes = config->max_idle_bytes ?: DEFAULT_MAX_IDLE_BYTES,
                 .max_idle_waiting = config->max_idle_waiting,
                 .zygotes = config->zygotes,
@@ -134,6 +133,10 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
                 return error_fold(r);
         *tablesp = take(tables);
         return 0;
+}
+
+void tables_hold(Tables *tables, bool holds) {
+        pool_hold(tables->pool, holds);
 }
 
 bool tables_find_address(const Object *object, uint64_t offset, uint64_t *addressp) {

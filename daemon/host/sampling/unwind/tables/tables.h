@@ -24,12 +24,14 @@
 
 typedef struct Tables Tables;
 
+enum { TABLES_MAX_BYTES = 128 << 20 };
+
 typedef struct TablesConfig {
         int array_fd;                   /* maps of the kernel half, borrowed: row_tables */
         int nodes_fd;                   /* row_nodes */
         /* 1 is added after each change of a node; borrowed; NULL = no reader keeps what it has read */
         uint64_t *versionp;
-        size_t max_bytes;               /* bytes of tables in the kernel; 0 = 128 MiB */
+        size_t max_bytes;               /* bytes of tables in the kernel; 0 = TABLES_MAX_BYTES */
         size_t max_idle_bytes;          /* bytes of unused tables, kept for the next target; 0 = 8 MiB */
         uint32_t max_idle_waiting;      /* files that wait for their turn though no target has them; 0 = 64 */
         /* start workers that read the files; borrowed; NULL = files are read here */
@@ -45,6 +47,12 @@ enum {
 int tables_new(Tables **tablesp, const TablesConfig *config);
 Tables *tables_free(Tables *tables);
 DEFINE_CLEANUP(Tables, tables_free)
+
+/*
+ * While it @holds, tables that no process uses leave the kernel, and others get no more room than all have
+ * as it begins.
+ */
+void tables_hold(Tables *tables, bool holds);
 
 /*
  * A target's mappings, as they were last read. Costs nothing if they are the ones that it

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * /proc/PID/cgroup names the group in each hierarchy, /proc/PID/mountinfo where a hierarchy is mounted, and
+ * which of its groups is at the mount point:
+ *
+ *     0::/kubepods/pod7/agent                       group
+ *     31 24 0:27 /kubepods/pod7 /sys/fs/cgroup …    mount: root of it, mount point
+ *     /sys/fs/cgroup/agent, then /sys/fs/cgroup     directories that are read, up to the mount point
+ *
+ * A group that is not below the root of the mount is that root, as a container's often is.
+ */
+
+#include "host/service/limits/group-limit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file/file.h"
+#include "core/base/util/error.h"
+#include "core/base/util/macro.h"
+#include "core/base/util/text.h"
+#include "host/sampling/process/cgroup.h"
+
+enum {
+        TEXT_MAX = 1 << 20,
+        STAT_MAX = 16 << 10,            /* memory.stat; it has some fifty lines */
+};
+
+/* The older hierarchies write this or more, rounded to pages, where there is no limit. */
+#define UNLIMITED (UINT64_C(1) << 60)
+
+/* A mount of a hierarchy: parts of mountinfo. */
+typedef struct Mount {
+        CgroupPart root, point;
+} Mount;
+
+static bool has_word(const char *list, const char *word) {
+        size_t n = strlen(word);
+
+        for (const char *at = list; (at = strstr(at, word)); at += n)
+                if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ',' || at[n] == '\n'))
+                        return true;
+        return false;
+}
+
+/* Whether a line of mountinfo is that of the hierarchy with @controller; NULL = the unified one. */
+static bool parse_mount(char *line, const char *controller, Mount *mount) {
+        char *fields[5] = { 0 }, *rest = line, *kind, *options;
+
+        for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+                if (!(fields[i] = strsep(&rest, " ")))
+                        return false;
+        kind = rest ? strstr(rest, " - ") : NULL;
+        options = kind ? strrchr(kind, ' ') + 1 : NULL;
+        if (!kind || !(controller ? !strncmp(kind, " - cgroup ", 10) && has_word(options, controller)
+                                  : !strncmp(kind, " - cgroup2 ", 11)))
+                return false;
+        *mount = (Mount){ { fields[3], strlen(fields[3]) }, { fields[4], strlen(fields[4]) } };
+        return true;
+}
+
+/* Whether a group is that at the root of a mount, or below it. One outside of our namespace has `..` in it. */
+static bool is_in(CgroupPart path, CgroupPart top) {
+        return path.size >= top.size && !memcmp(path.text, top.text, top.size) &&
+                (path.size == top.size || path.text[top.size] == '/') && !memmem(path.text, path.size, "/..", 3);
+}
+
+/* Cuts a copy of @mounts. Return: 0 with *directoryp (owned by the caller, NULL = none), -ENOMEM. */
+static int find_directory(CgroupPart path, const char *mounts, const char *controller, char **directoryp,
+                          size_t *n_pointp) {
+        _cleanup_(freep) char *copy = strdup(mounts);
+        char *rest = copy, *line;
+        Mount mount;
+
+        if (!copy)
+                return error_origin(-ENOMEM);
+        while ((line = strsep(&rest, "\n"))) {
+                bool is_below;
+
+                if (!parse_mount(line, controller, &mount))
+                        continue;
+                if (mount.root.size == 1)
+                        mount.root.size = 0;
+                is_below = is_in(path, mount.root);
+                *n_pointp = mount.point.size;
+                if (asprintf(directoryp, "%s%.*s", mount.point.text,
+                             is_below ? (int)(path.size - mount.root.size) : 0,
+                             path.text + (is_below ? mount.root.size : 0)) < 0)
+                        return error_origin(-ENOMEM);
+                return 0;
+        }
+        return 0;
+}
+
+static bool read_text(const char *directory, const char *name, char *text, size_t size) {
+        _cleanup_(freep) char *data = NULL;
+        char path[PATH_MAX];
+        size_t n;
+
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", directory, name) >= sizeof(path) ||
+            file_read(path, size - 1, &data, &n))
+                return false;
+        memcpy(text, data, n);
+        text[n] = 0;
+        return true;
+}
+
+/* Words instead of a number, as `max` or -1, are no limit. */
+static uint64_t read_number(const char *directory, const char *name) {
+        char text[64];
+
+        if (!read_text(directory, name, text, sizeof(text)) || *text < '0' || *text > '9')
+                return 0;
+        return strtoull(text, NULL, 10);
+}
+
+static void take_memory(GroupLimit *limit, const char *directory, bool is_unified) {
+        uint64_t bytes = read_number(directory, is_unified ? "memory.max" : "memory.limit_in_bytes");
+
+        if (bytes && bytes < UNLIMITED && (!limit->memory_bytes || bytes < limit->memory_bytes))
+                limit->memory_bytes = bytes;
+}
+
+static void take_cpu(GroupLimit *limit, const char *directory, bool is_unified) {
+        uint64_t quota = 0, period = 0;
+        char text[64];
+        double percent;
+
+        if (!is_unified) {
+                quota = read_number(directory, "cpu.cfs_quota_us");
+                period = read_number(directory, "cpu.cfs_period_us");
+        } else if (!read_text(directory, "cpu.max", text, sizeof(text)) ||
+                   sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) != 2) {
+                return;
+        }
+        percent = quota && period ? 100.0 * (double)quota / (double)period : 0;
+        if (percent > 0 && (limit->cpu_percent <= 0 || percent < limit->cpu_percent))
+                limit->cpu_percent = percent;
+}
+
+/* The directory becomes that of the group above. Return: false = it was at the mount point. */
+static bool go_up(char *directory, size_t n_point) {
+        char *slash = strrchr(directory, '/');
+
+        if (!slash || (size_t)(slash - directory) < n_point)
+                return false;
+        *slash = 0;
+        return true;
+}
+
+/* The group's own use of memory counts, also where a group around it has the limit. */
+static int take_group(GroupLimit *limit, const char *directory, bool is_unified) {
+        if (!read_number(directory, is_unified ? "memory.current" : "memory.usage_in_bytes"))
+                return 0;
+        free(limit->memory_group);
+        limit->is_unified = is_unified;
+        limit->memory_group = strdup(directory);
+        return limit->memory_group ? 0 : error_origin(-ENOMEM);
+}
+
+/* Limits of one hierarchy: of the group, and of those around it. @controller: NULL = the unified one. */
+static int take_hierarchy(GroupLimit *limit, const CgroupEntry *entry, const char *mounts,
+                          const char *controller) {
+        bool has_memory = !controller || !strcmp(controller, "memory"), has_cpu = !controller || !has_memory;
+        _cleanup_(freep) char *directory = NULL;
+        size_t n_point = 0;
+        int r = find_directory(entry->path, mounts, controller, &directory, &n_point);
+
+        if (!r && directory && has_memory)
+                r = take_group(limit, directory, !controller);
+        if (r || !directory)
+                return error_fold(r);
+        do {
+                if (has_memory)
+                        take_memory(limit, directory, !controller);
+                if (has_cpu)
+                        take_cpu(limit, directory, !controller);
+        } while (go_up(directory, n_point));
+        return 0;
+}
+
+static bool part_has(CgroupPart part, const char *word) {
+        char text[256];
+
+        return (size_t)snprintf(text, sizeof(text), "%.*s", (int)part.size, part.text) < sizeof(text) &&
+                has_word(text, word);
+}
+
+static int read_all(GroupLimit *limit, const char *groups, size_t n_groups, const char *mounts) {
+        const char *at = groups;
+        CgroupEntry entry;
+        int r = 0;
+
+        while (!r && cgroup_next(&at, groups + n_groups, &entry)) {
+                if (!entry.controllers.size)
+                        r = take_hierarchy(limit, &entry, mounts, NULL);
+                if (!r && part_has(entry.controllers, "memory"))
+                        r = take_hierarchy(limit, &entry, mounts, "memory");
+                if (!r && part_has(entry.controllers, "cpu"))
+                        r = take_hierarchy(limit, &entry, mounts, "cpu");
+        }
+        return error_fold(r);
+}
+
+int group_limit_read(GroupLimit *limit, const char *proc) {
+        _cleanup_(freep) char *groups = NULL, *mounts = NULL;
+        _cleanup_(group_limit_deinit) GroupLimit found = { 0 };
+        char path[PATH_MAX];
+        size_t n_groups, n;
+        int r;
+
+        *limit = found;
+        snprintf(path, sizeof(path), "%s/cgroup", proc);
+        if (file_read(path, TEXT_MAX, &groups, &n_groups))
+                return 0;
+        snprintf(path, sizeof(path), "%s/mountinfo", proc);
+        if (file_read(path, TEXT_MAX, &mounts, &n))
+                return 0;
+        r = read_all(&found, groups, n_groups, mounts);
+        if (r)
+                return error_fold(r);
+        *limit = found;
+        found.memory_group = NULL;
+        return 0;
+}
+
+void group_limit_deinit(GroupLimit *limit) {
+        free(limit->memory_group);
+        *limit = (GroupLimit){ 0 };
+}
+
+uint64_t group_limit_memory(const GroupLimit *limit) {
+        return limit->memory_bytes / 100 * GROUP_LIMIT_PERCENT;
+}
+
+uint64_t group_limit_spare(const GroupLimit *limit) {
+        uint64_t bytes = group_limit_memory(limit);
+
+        if (!bytes)
+                return UINT64_MAX;
+        return MAX(bytes - MIN(bytes, GROUP_LIMIT_BASE_BYTES), GROUP_LIMIT_LEAST_BYTES);
+}
+
+uint64_t group_limit_cpu(const GroupLimit *limit) {
+        double percent = limit->cpu_percent * GROUP_LIMIT_PERCENT / 100;
+
+        return percent <= 0 ? 0 : percent < 1 ? 1 : (uint64_t)percent;
+}
+
+/* Value of a line `KEY NUMBER` of memory.stat. */
+static uint64_t value_of(const char *text, const char *key) {
+        size_t n = strlen(key);
+
+        for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL)
+                if (!strncmp(line, key, n) && line[n] == ' ')
+                        return strtoull(line + n, NULL, 10);
+        return 0;
+}
+
+uint64_t group_limit_used(const GroupLimit *limit) {
+        bool is_unified = limit->is_unified;
+        char text[STAT_MAX];
+        uint64_t used, files;
+
+        if (!limit->memory_group || !read_text(limit->memory_group, "memory.stat", text, sizeof(text)))
+                return 0;
+        used = read_number(limit->memory_group, is_unified ? "memory.current" : "memory.usage_in_bytes");
+        files = value_of(text, is_unified ? "inactive_file" : "total_inactive_file") +
+                value_of(text, is_unified ? "active_file" : "total_active_file");
+        return used - MIN(used, files);
+}
