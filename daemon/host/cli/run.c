@@ -5,20 +5,26 @@
  * until no reload is wanted.
  */
 
+#include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/base/sandbox/confine.h"
 #include "core/base/sandbox/zygotes.h"
+#include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/short-turns.h"
 #include "host/cli/cli.h"
+#include "host/service/limits/group-limit.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/demotion.h"
 #include "host/service/control/self.h"
 
 enum { ZYGOTE_WAIT_MS = 5000 };        /* a zygote takes some ten */
+
+#define WORKER_LEAST_BYTES (UINT64_C(16) << 20)         /* for libraries, stacks, and a table of some MiB */
 
 typedef struct Run {
         Cli *cli;
@@ -93,10 +99,31 @@ static bool has_terminal(void) {
         return isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
 }
 
+/*
+ * Workers take over our soft limit of data, and keep it. In a small control group that is part of what is
+ * left: a worker that reads a huge file gives up, and the kernel need not kill it.
+ */
+static int make_zygotes(Zygotes **zygotesp) {
+        _cleanup_(group_limit_deinit) GroupLimit group = { 0 };
+        struct rlimit before, small;
+        uint64_t spare;
+        int r;
+
+        group_limit_read(&group, "/proc/self");
+        spare = MAX(group_limit_spare(&group), WORKER_LEAST_BYTES);
+        if (getrlimit(RLIMIT_DATA, &before))
+                return error_origin(-errno);
+        small = (struct rlimit){ MIN(before.rlim_cur, (rlim_t)spare), before.rlim_max };
+        setrlimit(RLIMIT_DATA, &small);
+        r = zygotes_new(zygotesp);
+        setrlimit(RLIMIT_DATA, &before);
+        return error_fold(r);
+}
+
 /* While we still may start a program. */
 static Zygotes *start_zygotes(void) {
         Zygotes *zygotes = NULL;
-        int r = zygotes_new(&zygotes);
+        int r = make_zygotes(&zygotes);
 
         if (!r)
                 r = zygotes_wait(zygotes, ZYGOTE_WAIT_MS);

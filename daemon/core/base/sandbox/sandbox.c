@@ -30,6 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/file/file.h"
 #include "core/base/sandbox/rights.h"
 #include "core/base/util/macro.h"
 
@@ -195,17 +196,34 @@ static int drop_capabilities(void) {
         return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
+/* Where memory ends, a worker shall end before the daemon does: it is replaced. Workers inherit it. */
+static void offer_to_be_killed(void) {
+        _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                file_write(fd, "1000", 4);
+}
+
+/* A user's own limit of data (`ulimit -d`), and run.c's, may be lower. */
+static void limit_data(void) {
+#ifndef IS_SANITIZED                    /* the shadow is terabytes of data, never touched */
+        struct rlimit now = { RLIM_INFINITY, RLIM_INFINITY };
+
+        getrlimit(RLIMIT_DATA, &now);
+        limit(RLIMIT_DATA, MIN(now.rlim_cur, (rlim_t)MAX_DATA_BYTES));
+#endif
+}
+
 int sandbox_enter_zygote(void) {
         int r;
 
+        offer_to_be_killed();
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         r = drop_capabilities();
         if (r)
                 return r;
-#ifndef IS_SANITIZED                    /* the shadow is terabytes of data, never touched */
-        limit(RLIMIT_DATA, MAX_DATA_BYTES);
-#endif
+        limit_data();
         limit(RLIMIT_FSIZE, 0);
         limit(RLIMIT_CORE, 0);
         limit(RLIMIT_NOFILE, MAX_DESCRIPTORS);
