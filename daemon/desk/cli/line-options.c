@@ -22,8 +22,9 @@ static const char *const reasons[LINES_N_STATES] = {
                 "there is no debug information of it on this machine (build with -g, or install its -dbgsym or -dbg package)",
         [LINES_STATE_TIMEOUT] = "reading its debug information took too long, and was cut off",
         [LINES_STATE_FAILED] = "its debug information is damaged, or cannot be read",
-        [LINES_STATE_PARTS] = "files beside it that have them (.dwo, or made by dwz) could not be opened: they are read with "
-                              "the rights of its owner, or of nobody if that is root, so let nobody enter their directory",
+        [LINES_STATE_PARTS] = "files that have them (.dwo, or made by dwz) could not be opened: they are read with the rights "
+                              "of its owner, or of nobody if that is root, so put .dwo files beside it, or let nobody enter "
+                              "their directory",
         [LINES_STATE_ZSTD] = "its debug information is compressed by zstd, which libdw here cannot read "
                              "(`objcopy --decompress-debug-sections` helps)",
 };

@@ -8,10 +8,12 @@
 
 #include "core/base/sandbox/landlock.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,7 +32,10 @@ enum {
 };
 
 enum {
+        EXECUTE = 1 << 0,
         WRITE_FILE = 1 << 1,
+        READ_FILE = 1 << 2,
+        READ_DIRECTORY = 1 << 3,
         CHANGES = 0x1ff << 4,           /* remove and make files and directories of all kinds */
         REFER = 1 << 13,
         TRUNCATE = 1 << 14,
@@ -78,6 +83,11 @@ static int allow(int rules, const char *path, uint64_t rights) {
         return 0;
 }
 
+static int restrict_self(int rules) {
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(RESTRICT_SELF, rules, 0) < 0 ? -errno
+                                                                                                   : 0;
+}
+
 int landlock_enter(const Landlock *landlock) {
         long version = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
         struct ruleset ruleset = make_ruleset(landlock, version);
@@ -90,9 +100,49 @@ int landlock_enter(const Landlock *landlock) {
         if (rules < 0)
                 return -errno;
         r = landlock->writable ? allow(rules, landlock->writable, ruleset.files) : 0;
-        if (r)
+        return r ? r : restrict_self(rules);
+}
+
+/* A name may be given to another file meanwhile: what was opened counts. */
+static int allow_file(int rules, int directory, const char *name) {
+        _cleanup_(closep) int fd = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        struct path_rule rule = { READ_FILE, fd };
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return 0;
+        return syscall(ADD_RULE, rules, RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
+}
+
+static int allow_files(int rules, int directory, bool (*is_wanted)(const char *name)) {
+        int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+        struct dirent *entry;
+
+        if (!stream) {
+                r = -errno;
+                closep(&fd);
                 return r;
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(RESTRICT_SELF, rules, 0) < 0)
+        }
+        while (!r && (entry = readdir(stream)))
+                if (is_wanted(entry->d_name))
+                        r = allow_file(rules, directory, entry->d_name);
+        closedir(stream);
+        return r;
+}
+
+int landlock_read_alone(int directory, bool (*is_wanted)(const char *name)) {
+        long version = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
+        struct ruleset ruleset = make_ruleset(&(Landlock){ 0 }, version);
+        _cleanup_(closep) int rules = -1;
+        int r;
+
+        if (version < 1)
+                return LANDLOCK_E_ABSENT;
+        ruleset.files |= EXECUTE | READ_FILE | READ_DIRECTORY;
+        rules = (int)syscall(CREATE_RULESET, &ruleset, ruleset_size(version), 0);
+        if (rules < 0)
                 return -errno;
-        return 0;
+        r = allow_files(rules, directory, is_wanted);
+        return r ? r : restrict_self(rules);
 }

@@ -4,8 +4,8 @@
 /*
  * Landlock
  *
- * Gives up, for good, changes to the file system outside of one directory. For processes that only write and
- * talk. It is not for one that looks into others: Landlock forbids /proc/PID/root and the memory of processes
+ * Gives up, for good, changes to the file system outside of one directory, for processes that only write and
+ * talk; or all of it but some files to read. It is not for one that looks into others: Landlock forbids /proc/PID/root and the memory of processes
  * that are not confined alike.
  */
 
@@ -27,3 +27,9 @@ enum {
  * Return: 0, LANDLOCK_E_ABSENT, -errno.
  */
 int landlock_enter(const Landlock *landlock);
+
+/*
+ * Takes all use of files away for good, but that of those which are open, and reading of the regular files in
+ * @directory that @is_wanted names. Also TCP, and signals. Return: as landlock_enter().
+ */
+int landlock_read_alone(int directory, bool (*is_wanted)(const char *name));

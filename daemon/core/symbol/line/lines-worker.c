@@ -42,6 +42,8 @@
 
 #include "core/base/elf/go-lines.h"
 #include "core/base/file/file.h"
+#include "core/base/sandbox/landlock.h"
+#include "core/base/sandbox/rights.h"
 
 enum {
         FILE_FD = 3,
@@ -532,18 +534,63 @@ static int open_shared(void) {
         return fd;
 }
 
+static bool has_suffix(const char *name, const char *suffix) {
+        size_t n = strlen(name), n_suffix = strlen(suffix);
+
+        return n > n_suffix && !strcmp(name + n - n_suffix, suffix);
+}
+
+static bool is_split(const char *name) {
+        return has_suffix(name, ".dwo") || has_suffix(name, ".dwp");
+}
+
+/*
+ * Opens the directory of the file, as root sees it. A path of another mount namespace may lead to another file
+ * here. Return: -1 = it is not there, or has that name for another file.
+ */
+static int open_directory(const struct stat *st) {
+        char path[PATH_MAX], own[PATH_MAX];
+        ssize_t n = readlink("/proc/self/fd/3", own, sizeof(own) - 1);
+        _cleanup_(closep) int fd = -1;
+        struct stat same;
+        const char *name;
+
+        if (n <= 0 || !path_of_link(".", path, sizeof(path)))
+                return -1;
+        own[n] = 0;
+        name = strrchr(own, '/');
+        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (!name || fd < 0 || fstatat(fd, name + 1, &same, AT_SYMLINK_NOFOLLOW) ||
+            same.st_dev != st->st_dev || same.st_ino != st->st_ino)
+                return -1;
+        return take_fd(fd);
+}
+
+/*
+ * Of root's file, split units beside it may lie where nobody else may enter. As nobody we may enter, too, but
+ * Landlock leaves us these files alone. Return: whether it is so.
+ */
+static bool keep_split(const struct stat *st) {
+        const RightsUser nobody = { .uid = NOBODY, .gid = NOBODY };
+        _cleanup_(closep) int directory = open_directory(st);
+
+        return directory >= 0 && rights_can_change() && !landlock_read_alone(directory, is_split) &&
+                !rights_drop(&nobody, RIGHTS_OF(CAP_DAC_READ_SEARCH));
+}
+
 /*
  * The file is open already. Split units that it names are read with the rights of its owner, who made it; if
- * that is root, or others may have written it, of nobody.
+ * that is root, or others may have written it, of nobody, who may read what lies beside root's file.
  */
 static void drop_privileges(void) {
         uid_t uid = NOBODY;
-        struct stat st;
+        struct stat st = { 0 };
+        bool is_sure = !fstat(FILE_FD, &st) && !(st.st_mode & (S_IWGRP | S_IWOTH));
 
-        if (!fstat(FILE_FD, &st) && st.st_uid && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+        if (is_sure && st.st_uid)
                 uid = st.st_uid;
-        if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                               setresuid(uid, uid, uid) < 0))
+        if (geteuid() == 0 && !(is_sure && !st.st_uid && keep_split(&st)) &&
+            (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(uid, uid, uid) < 0))
                 _exit(1);
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/symbol/function/debug-file.h"
@@ -282,13 +283,34 @@ Test(lines, read_the_old_form_of_compression) {
         free((char *)plain[0]);
 }
 
+static bool has_landlock(void) {
+        return syscall(444, NULL, 0, 1) > 0;    /* landlock_create_ruleset, its version */
+}
+
+Test(lines, read_split_units_beside_a_file_where_root_alone_may_enter) {
+        const char *plain[1];
+
+        if (geteuid() != 0)
+                cr_skip_test("root: others read with their own rights");
+        make_forms(plain);
+        if (!has_landlock())
+                cr_skip_test("machine: this kernel has no Landlock");
+        cr_assert_eq(shell("chmod 600 ./*.dwo"), 0);
+        check_answers("split", 0, plain, true);
+        free((char *)plain[0]);
+}
+
 Test(lines, say_that_split_units_could_not_be_opened) {
         const char *plain[1];
 
         if (geteuid() != 0)
                 cr_skip_test("root: others read with their own rights");
         make_forms(plain);
-        check_answers("split", LINES_E_PARTS, plain, false);
+        cr_assert_eq(shell("mkdir elsewhere && cp split elsewhere/moved"), 0);
+        check_answers("elsewhere/moved", LINES_E_PARTS, plain, false);  /* not beside it */
+        cr_assert_eq(shell("mv ./*.dwo elsewhere && ln -s elsewhere/*.dwo ."), 0);
+        check_answers("split", LINES_E_PARTS, plain, false);    /* a name that leads elsewhere */
+        cr_assert_eq(shell("rm ./*.dwo && mv elsewhere/*.dwo ."), 0);
         cr_assert_eq(shell("chown 1234 . split small.c ./*.dwo && chmod 600 ./*.dwo"), 0);
         check_answers("split", 0, plain, true);         /* with the rights of their owner */
         cr_assert_eq(shell("chown 0 . split small.c ./*.dwo && chmod 755 . && chmod 644 ./*.dwo"), 0);
