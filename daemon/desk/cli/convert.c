@@ -92,6 +92,7 @@ static int begin(ConvertRun *run, const Cli *cli) {
         run->inputs.options.one_value = run->payload.encoding.one_value;
         run->inputs.options.symbolizer = run->symbolizer;
         run->inputs.options.timestamps_asked |= run->writer && run->writer->times;
+        run->inputs.options.below_zero = !run->writer || run->writer->below_zero;
         return r;
 }
 

@@ -239,6 +239,25 @@ static int select_samples(Convert *convert) {
         return filter_is_needed(&filter) || names ? copy_window(convert, &filter, names) : 0;
 }
 
+/* Says what a picture or a table of shares cannot show: a part that is less than nothing. */
+static void say_below_zero(const Convert *convert) {
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; !convert->options->below_zero && i < window_n_profiles(convert->window); i++)
+                for (uint32_t j = 0; j < window_get_profile(convert->window, i)->n_samples; j++) {
+                        WindowSample sample;
+
+                        window_get_sample(convert->window, i, j, &sample);
+                        n += sample.value < 0;
+                }
+        if (n)
+                convert_notice(convert,
+                               "%" PRIu64
+                               " samples are below zero, as in a difference of two profiles, and count as nothing:"
+                               " convert keeps them in pprof and OTLP, and report --diff compares two files",
+                               n);
+}
+
 int convert_close(Convert *convert) {
         int r = add_resources(convert);
 
@@ -246,6 +265,8 @@ int convert_close(Convert *convert) {
                 return r;
         window_move_start(convert->window, MIN(convert->start_ns, convert->end_ns));
         r = window_close(convert->window, convert->end_ns);
+        if (!r)
+                say_below_zero(convert);
         if (!r && convert->rank)
                 r = window_order_profiles(convert->window, convert->rank);
         if (!r && convert->options->closed)

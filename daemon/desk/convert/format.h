@@ -39,6 +39,7 @@ typedef struct ConvertOptions {
         const char *version;            /* spanprof's version */
         const ReshapeOptions *reshape;  /* changes to OTLP for a certain receiver; NULL = none */
         bool one_value;                 /* … whose samples have one value each */
+        bool below_zero;                /* the output has a place for values below zero */
         const char *const *resource;    /* KEY=VALUE, ended by NULL */
         FilterOptions filter;           /* all filters but times, which are start_ns and end_ns */
         Symbolizer *symbolizer;         /* for frames that have no function; NULL = they stay so */
@@ -103,6 +104,7 @@ typedef struct ConvertWriter {
         bool names;
         bool lines;                     /* needs source lines, whether asked for or not */
         bool times;                     /* shows when something was: times are kept, however many there are */
+        bool below_zero;                /* has a place for values below zero, as of a difference */
         /* Return: 0, CONVERT_E_OUTPUT, -ENOMEM, or the sink's code. */
         int (*write)(const Convert *convert, ConvertSink sink, void *userdata, Text *problem);
         /* Losses: what the form has no place for, as words for a notice, each with a number; may be NULL. */

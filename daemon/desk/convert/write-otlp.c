@@ -75,5 +75,9 @@ static int write_json(const Convert *convert, ConvertSink sink, void *userdata, 
         return encode(convert, print_json, &output, problem);
 }
 
-const ConvertWriter convert_write_otlp = { .name = "otlp", .suffixes = ".otlp .pb", .write = write_protobuf };
-const ConvertWriter convert_write_json = { .name = "json", .suffixes = ".json", .write = write_json };
+const ConvertWriter convert_write_otlp = {
+        .name = "otlp", .suffixes = ".otlp .pb", .below_zero = true, .write = write_protobuf
+};
+const ConvertWriter convert_write_json = {
+        .name = "json", .suffixes = ".json", .below_zero = true, .write = write_json
+};

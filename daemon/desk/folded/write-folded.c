@@ -109,7 +109,8 @@ static int sum_stacks(const Window *window, const WindowProfile *chosen, int64_t
                         WindowSample sample;
 
                         window_get_sample(window, i, j, &sample);
-                        if (__builtin_add_overflow(sums[sample.stack], sample.value, &sums[sample.stack]))
+                        if (__builtin_add_overflow(sums[sample.stack], MAX(sample.value, INT64_C(0)),
+                                                   &sums[sample.stack]))
                                 sums[sample.stack] = INT64_MAX;
                 }
         }

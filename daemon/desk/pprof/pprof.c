@@ -113,6 +113,7 @@ typedef struct Parser {
         uint32_t n_columns, counted, timed;     /* columns of the CPU: samples, and their time */
         uint64_t period_type, period_unit;
         int64_t period, time_ns, duration_ns;
+        bool below_zero;                /* values below zero are kept */
         bool says_twice;                /* each sample's time is its number times the period */
 } Parser;
 
@@ -580,7 +581,7 @@ static int put_values(Parser *parser, const Sample *sample, uint32_t resource, u
 
                 if (!sample->values[i] || (parser->says_twice && i == parser->timed))
                         continue;
-                if ((int64_t)sample->values[i] < 0) {
+                if ((int64_t)sample->values[i] < 0 && !parser->below_zero) {
                         parser->result->n_negative++;
                         continue;
                 }
@@ -844,9 +845,10 @@ static void parser_deinit(Parser *parser) {
         hashmap_deinit(&parser->mapping_ids.ids);
 }
 
-int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result,
-                 Text *problem) {
-        Parser parser = { .window = window, .problem = problem, .result = result, .key = key, .begin = data };
+int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, bool below_zero,
+                 PprofResult *result, Text *problem) {
+        Parser parser = { .window = window, .problem = problem, .result = result,
+                          .key = key, .begin = data, .below_zero = below_zero };
         int r;
 
         *result = (PprofResult){ 0 };

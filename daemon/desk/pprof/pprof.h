@@ -41,6 +41,9 @@ typedef struct PprofResult {
  */
 bool pprof_recognize(const uint8_t *data, size_t size);
 
-/* @key: tells the resources of this input from those of others. Return: 0, PPROF_E_*, -ENOMEM. */
-int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, PprofResult *result,
-                 Text *problem);
+/*
+ * @key: tells the resources of this input from those of others. @below_zero: keep such values. Return: 0,
+ * PPROF_E_*, -ENOMEM.
+ */
+int pprof_import(Window *window, const uint8_t *data, size_t size, uint64_t key, bool below_zero,
+                 PprofResult *result, Text *problem);

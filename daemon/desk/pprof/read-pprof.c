@@ -16,7 +16,8 @@ static void say_doubts(const Convert *convert, const Source *source, const Pprof
                 convert_notice(convert,
                                "%s: %" PRIu64
                                " values are below zero, as in a difference of two profiles, and are left out:"
-                               " the sums lack them; report --diff compares two files",
+                               " the sums lack them; convert keeps them in pprof and OTLP, and report --diff compares two"
+                               " files",
                                source->name, result->n_negative);
         if (result->hides_unknown)
                 convert_notice(convert,
@@ -36,7 +37,8 @@ static int read_pprof(Convert *convert, const Source *source, Text *problem) {
 
         if (r)
                 return r;
-        r = pprof_import(convert->window, data, size, convert->n_inputs, &result, problem);
+        r = pprof_import(convert->window, data, size, convert->n_inputs, convert->options->below_zero,
+                         &result, problem);
         if (r < 0)
                 return r;
         if (result.end_ns > result.start_ns)

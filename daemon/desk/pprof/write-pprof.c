@@ -183,11 +183,10 @@ static int put_sample(Pprof *pprof, const WindowProfile *profile, uint32_t colum
         for (uint32_t i = 0; i < pprof->n_columns; i++)
                 put_varint(&pprof->inner, i == column ? (uint64_t)sample->value : 0);
         if (pprof->has_time) {
-                int64_t time = 0;
+                int64_t time;
 
-                if (sample->value > 0 &&
-                    __builtin_mul_overflow(sample->value, nanoseconds(pprof->window, profile), &time))
-                        time = INT64_MAX;
+                if (__builtin_mul_overflow(sample->value, nanoseconds(pprof->window, profile), &time))
+                        time = sample->value < 0 ? INT64_MIN : INT64_MAX;
                 put_varint(&pprof->inner, (uint64_t)time);
         }
         put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
@@ -548,7 +547,8 @@ static void losses(const Convert *convert, Text *words) {
 }
 
 const ConvertWriter convert_write_pprof = {
-        .name = "pprof", .suffixes = ".pb.gz .pprof", .names = true, .write = write_pprof, .losses = losses,
+        .name = "pprof", .suffixes = ".pb.gz .pprof", .names = true, .below_zero = true, .write = write_pprof,
+        .losses = losses,
 };
 
 const ConvertWriter convert_write_pgo = {

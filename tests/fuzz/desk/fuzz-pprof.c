@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (window_new(&window, 0, 0, &limits))
                 abort();
         pprof_recognize(data, size);
-        r = pprof_import(window, data, size, 1, &result, &problem);
+        r = pprof_import(window, data, size, 1, true, &result, &problem);
         if (r < 0 || (r > 0 && !problem.size))
                 abort();
         if (window_close(window, result.end_ns))

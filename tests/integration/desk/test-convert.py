@@ -495,6 +495,28 @@ class Convert(tap.TestCase):
                 self.assertEqual(len(said), words is not None, said)
                 self.assertRegex("".join(said), words or "^$")
 
+    def test_keeps_values_below_zero_where_the_form_has_a_place_for_them(self):
+        """A difference of two profiles, as `go tool pprof -diff_base` writes it: to OTLP, and through pprof."""
+        path = self.pprof((2, 70, 0), (1, -30, 0), (2, -5, 0))
+
+        def values(source):
+            done = self.spanprof("convert", source, "-o", "-", "--format", "json")
+            self.assertNotIn("below zero", done.stderr)
+            return sorted(int(value) for resource in json.loads(done.stdout)["resourceProfiles"]
+                          for scope in resource["scopeProfiles"] for profile in scope["profiles"]
+                          for sample in profile["samples"] for value in sample["values"])
+
+        self.assertEqual(values(path), [-30, 65])
+        again = self.dir / "again.pb.gz"
+        self.assertNotIn("below zero", self.spanprof("convert", path, "-o", again).stderr)
+        self.assertEqual(values(again), [-30, 65])
+        written = self.dir / "again.json"
+        self.spanprof("convert", path, "-o", written)
+        folded = self.spanprof("convert", written, "-o", "-", "--format", "folded")
+        self.assertEqual(folded.stdout, "main;work 65\n")
+        self.assertIn("1 samples are below zero", folded.stderr)
+        self.assertIn("1 samples are below zero", self.spanprof("report", written).stderr)
+
     def hiding(self, drop, keep, functions, locations, samples):
         """A pprof file. @functions: names; @locations: lists of them, innermost first; @samples: lists of these."""
         strings = ["", "space", "bytes", drop, keep, *functions]
