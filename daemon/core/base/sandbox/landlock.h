@@ -5,8 +5,8 @@
  * Landlock
  *
  * Gives up, for good, changes to the file system outside of one directory, for processes that only write and
- * talk; or all of it but some files to read. It is not for one that looks into others: Landlock forbids /proc/PID/root and the memory of processes
- * that are not confined alike.
+ * talk; or all of it but some files to read. It is not for one that looks into others: Landlock forbids
+ * /proc/PID/root and the memory of processes that are not confined alike.
  */
 
 #include <stdbool.h>

@@ -545,8 +545,8 @@ static bool is_split(const char *name) {
 }
 
 /*
- * Opens the directory of the file, as root sees it. A path of another mount namespace may lead to another file
- * here. Return: -1 = it is not there, or has that name for another file.
+ * Opens the directory of the file, as root sees it. A path of another mount namespace may lead to another
+ * file here. Return: -1 = it is not there, or has that name for another file.
  */
 static int open_directory(const struct stat *st) {
         char path[PATH_MAX], own[PATH_MAX];
