@@ -57,6 +57,8 @@ static inline bool rules_is_stub(uint64_t pc) {
         return false;
 }
 
+#define RULES_TRAMPOLINE_RULE (~0ull)   /* no code of Python's is known here */
+
 /* The rule of a pc without a row that its code tells; 0 = it does not. */
 static inline uint64_t rules_by_code(uint64_t pc) {
         uint64_t code = 0;

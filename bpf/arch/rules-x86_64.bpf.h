@@ -69,13 +69,19 @@ enum {
         RULES_GO_REGISTER = 14,         /* r14 is g in all of Go's own code */
 };
 
+/*
+ * Its rule: CFA = rsp + 16, and a place of rbp that counts for nothing where rbp was not saved. No row has
+ * that, so the rule tells this code from all other.
+ */
+#define RULES_TRAMPOLINE_RULE unwind_rule(UNWIND_CFA_RSP, 16, 0, 1, 0)
+
 /* The rule of a pc without a row that its code tells; 0 = it does not. */
 static inline uint64_t rules_by_code(uint64_t pc) {
         uint64_t code[2] = { 0, 0 };
 
         if (!bpf_probe_read_user(code, RULES_TRAMPOLINE_SIZE, (const void *)(pc - RULES_TRAMPOLINE_CALL)) &&
             code[0] == RULES_TRAMPOLINE_CODE)
-                return unwind_rule(UNWIND_CFA_RSP, 16, 0, 0, 0);
+                return RULES_TRAMPOLINE_RULE;
         code[0] = 0;
         if (bpf_probe_read_user(code, RULES_FIBER_END_SIZE, (const void *)pc))
                 return 0;
