@@ -5,6 +5,8 @@ import oracle
 
 oracle.enter()
 
+import collections
+
 import otlp_read
 import session
 import tap
@@ -90,6 +92,34 @@ class Musl(session.TestCase):
 
     def test_a_program_and_its_library(self):
         self.check()
+
+
+class Local(session.TestCase):
+    def test_local_functions_of_stripped_programs_have_callers(self):
+        """main() is known by what the entry hands on, though no symbol and no call frame information is left."""
+        named, program = self.directory() / "named", self.directory() / "local-busy"
+        for frame_pointer in ("-fno-omit-frame-pointer", "-fomit-frame-pointer"):
+            with self.subTest(frame_pointer):
+                self.run_command([tap.need_tool("gcc"), "-O2", frame_pointer, "-fno-asynchronous-unwind-tables",
+                                  "-fno-unwind-tables", "-o", named,
+                                  tap.SOURCE_DIR / "tests/victims/native/local-busy.c"], expect=0)
+                self.run_command(["strip", "-o", program, named], expect=0)
+                symbols = map(str.split, self.run_command(["nm", "-S", named], expect=0).stdout.splitlines())
+                functions = {name: (int(start, 16), int(size, 16)) for start, size, kind, name in
+                             (fields for fields in symbols if len(fields) == 4) if kind in "tT"}
+                child = self.spawn([program])
+                run = self.start("--pid", child.pid, "--frequency", 499)
+                session.wait_cpu([child.pid], CPU_SECONDS)
+                found = collections.Counter()
+                for sample in run.stop().of(child.pid):
+                    path = [next((name.split(".")[0] for name, (start, size) in functions.items()
+                                  if 0 <= frame.address - start < size), "") for frame in sample.frames
+                            if frame.type != "kernel" and frame.path.endswith("/local-busy")]
+                    found[tuple(path), sample.attributes.get("profile.stack.truncated")] += 1
+                child.stop(9)
+                whole = found[("local_hot", "local_middle", "local_top", "main", "_start"), None]
+                self.assertGreater(sum(found.values()), FEW)
+                self.assertGreater(whole / sum(found.values()), 0.9, found)
 
 
 if __name__ == "__main__":

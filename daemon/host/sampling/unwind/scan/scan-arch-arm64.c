@@ -54,6 +54,10 @@ bool scan_decode(const uint8_t *code, size_t size, uint64_t address, ScanInstruc
         return true;
 }
 
+uint64_t scan_main(const uint8_t *code, size_t size, uint64_t address) {
+        return 0;
+}
+
 bool scan_is_restorer(const uint8_t *code) {
         return false;
 }

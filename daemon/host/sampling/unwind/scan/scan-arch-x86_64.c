@@ -559,6 +559,29 @@ bool scan_arch_is_known(void) {
         return true;
 }
 
+/* As glibc's _start: `lea main(%rip),%rdi` or `mov $main,%rdi`, and the call of __libc_start_main(). */
+uint64_t scan_main(const uint8_t *code, size_t size, uint64_t address) {
+        static const uint8_t lea[] = { 0x48, 0x8d, 0x3d }, mov[] = { 0x48, 0xc7, 0xc7 };
+        uint64_t function = 0;
+        ScanInstruction now;
+
+        for (size_t at = 0; scan_decode(code + at, size - at, address + at, &now); at += now.size) {
+                int32_t number;
+
+                if (now.flow != SCAN_NEXT)
+                        return now.flow == SCAN_CALL ? function : 0;
+                function = 0;
+                if (now.size != sizeof(lea) + sizeof(number))
+                        continue;
+                memcpy(&number, code + at + sizeof(lea), sizeof(number));
+                if (!memcmp(code + at, lea, sizeof(lea)))
+                        function = address + at + now.size + (uint64_t)(int64_t)number;
+                else if (!memcmp(code + at, mov, sizeof(mov)))
+                        function = (uint64_t)(int64_t)number;
+        }
+        return 0;
+}
+
 bool scan_is_restorer(const uint8_t *code) {
         static const uint8_t restorer[SCAN_RESTORER] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 

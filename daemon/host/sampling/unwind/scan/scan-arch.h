@@ -83,6 +83,12 @@ bool scan_decode(const uint8_t *code, size_t size, uint64_t address, ScanInstruc
 /* Whether this processor's instructions are known here. Where they are not, no code is scanned. */
 bool scan_arch_is_known(void);
 
+/*
+ * The address of main(), which the code at the entry of a program loads for its first call; 0 = it is not known.
+ * @address: of @code.
+ */
+uint64_t scan_main(const uint8_t *code, size_t size, uint64_t address);
+
 /* @code: SCAN_RESTORER bytes. */
 bool scan_is_restorer(const uint8_t *code);
 

@@ -16,7 +16,7 @@
  * path may run into the middle of an instruction, and each return must find rsp + 8. Else all functions that
  * the paths lead through are given up. A jump by a table is followed if the code compares the index before.
  *
- * Beginnings are symbols, the file's entry and targets of calls. An address that is loaded or relocated may
+ * Beginnings are symbols, the file's entry, main() and targets of calls. An address that is loaded or relocated may
  * be one, too, or a label: it counts only where no path of the others leads. When a call's target turns out
  * to be a beginning, the gap is followed again with it, so that code behind a call that never returns is not
  * taken for its continuation.
@@ -220,6 +220,29 @@ static int read_section(Scan *scan, const Elf64_Shdr *section) {
         return r;
 }
 
+/* The code at an address, as far as it is followed. Return: NULL = there is none. */
+static const uint8_t *straight_code(Scan *scan, uint64_t address, uint64_t *sizep) {
+        uint64_t offset;
+
+        if (!layout_find(&scan->layout, address, &offset, sizep))
+                return NULL;
+        *sizep = MIN(*sizep, (uint64_t)MAX_STRAIGHT);
+        return reader_bytes(&scan->reader, offset, *sizep);
+}
+
+/*
+ * Call frame information describes what C libraries begin a program with, so that nothing follows that code.
+ * It hands main() on, whose symbol may be gone, and main() calls local functions.
+ */
+static int read_main(Scan *scan) {
+        uint64_t size, function = 0;
+        const uint8_t *code = straight_code(scan, scan->entry, &size);
+
+        if (code)
+                function = scan_main(code, size, scan->entry);
+        return function && is_text(scan, function) ? add_start(scan, function) : 0;
+}
+
 static int read_file(Scan *scan) {
         const uint8_t *data = reader_bytes(&scan->reader, 0, sizeof(Elf64_Ehdr));
         Elf64_Shdr names, section;
@@ -232,6 +255,7 @@ static int read_file(Scan *scan) {
         scan->entry = header.e_entry;
         scan->entries_left = SCAN_MAX_STARTS * SPARSE;
         r = header.e_entry ? add_start(scan, header.e_entry) : 0;
+        r = r || !header.e_entry ? r : read_main(scan);
         if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > INT64_MAX)
                 return r;
         if (!read_header(scan, &header, header.e_shstrndx, &names))
@@ -734,16 +758,6 @@ static void mention(Scan *scan, uint32_t owner, uint64_t address, bool is_call) 
         }
         scan->mentions[scan->n_mentions++] = (Mention){ .owner = owner, .is_call = is_call,
                                                         .address = address };
-}
-
-/* The code at an address, as far as it is followed. Return: NULL = there is none. */
-static const uint8_t *straight_code(Scan *scan, uint64_t address, uint64_t *sizep) {
-        uint64_t offset;
-
-        if (!layout_find(&scan->layout, address, &offset, sizep))
-                return NULL;
-        *sizep = MIN(*sizep, (uint64_t)MAX_STRAIGHT);
-        return reader_bytes(&scan->reader, offset, *sizep);
 }
 
 /*

@@ -9,25 +9,28 @@
 #include "border/unwind_abi.h"
 #include "host/sampling/unwind/scan/scan.h"
 
-enum { SIZE = 0x1000, CODE_AT = 0x100, CODE = 0x10100, MAX_CODE = 256, ENTRY = 8, TOP = -1 };
+enum { SIZE = 0x1000, CODE_AT = 0x100, CODE = 0x10100, MAX_CODE = 256, ENTRY = 16, TOP = -1 };
 
 static _Alignas(8) uint8_t file[SIZE];
 static int depths[MAX_CODE];
 
-typedef enum How { CALLED, ENTERED, NAMED } How;
+typedef enum How { CALLED, ENTERED, NAMED, PASSED } How;
 
 /*
  * The file's entry, behind the code: `call` of its first byte, or `lea @named(%rip),%rax`, which says nothing
- * of the code there; then `hlt`.
+ * of the code there; then `hlt`. Or, as C libraries begin a program, `lea @named(%rip),%rdi; call *%rax`.
  */
 static uint64_t put_entry(size_t size, How how, size_t named) {
-        const uint8_t call[] = { 0xe8 }, load[] = { 0x48, 0x8d, 0x05 };
+        const uint8_t call[] = { 0xe8 }, load[] = { 0x48, 0x8d, how == PASSED ? 0x3d : 0x05 };
+        const uint8_t pass[] = { 0xff, 0xd0, 0xf4 };
         size_t n = how == CALLED ? sizeof(call) : sizeof(load);
         const int32_t to = (int32_t)named - (int32_t)(size + n + 4);
 
         memcpy(file + CODE_AT + size, how == CALLED ? call : load, n);
         memcpy(file + CODE_AT + size + n, &to, sizeof(to));
         file[CODE_AT + size + n + 4] = 0xf4;
+        if (how == PASSED)
+                memcpy(file + CODE_AT + size + n + 4, pass, sizeof(pass));
         return CODE + size;
 }
 
@@ -68,6 +71,7 @@ static const int *scan(const char *code, size_t size, How how, size_t named) {
 #define SCAN(code) scan(code, sizeof(code) - 1, CALLED, 0)
 #define SCAN_ENTERED(code) scan(code, sizeof(code) - 1, ENTERED, 0)
 #define SCAN_NAMED(code, at) scan(code, sizeof(code) - 1, NAMED, at)
+#define SCAN_PASSED(code, at) scan(code, sizeof(code) - 1, PASSED, at)
 
 Test(scan, follows_the_stack) {
         const int *at = SCAN("\x53\x48\x83\xec\x10\x48\x83\xc4\x10\x5b\xc3");
@@ -109,6 +113,16 @@ Test(scan, a_frame_where_described_code_ends_begins_a_function) {
         cr_expect_eq(at[1], 0, "elsewhere it may be a label");
         at = SCAN_NAMED("\x55\x90\x53\x41\xff\xd0\x5b\x5d\xc3", 0);
         cr_expect_eq(at[0], 0, "no frame is made");
+}
+
+/* It never returns, so nothing but who loads it proves that it is a function: push %rbx; 1: jmp 1b. */
+Test(scan, knows_main_by_what_the_entry_hands_on) {
+        const int *at = SCAN_NAMED("\x53\xeb\xfe", 0);
+
+        cr_expect_eq(at[0], 0);
+        at = SCAN_PASSED("\x53\xeb\xfe", 0);
+        cr_expect_eq(at[0], 8);
+        cr_expect_eq(at[1], 16);
 }
 
 /*
