@@ -5,6 +5,8 @@ needs no library. One directory, one file.
     server = FuseServer(directory, "program", data)     mounted when this returns
     server.be_silent()                                  from now on whoever asks waits
     server.close()
+
+With valid=0 the kernel asks again for names and attributes each time.
 """
 import ctypes
 import errno
@@ -23,7 +25,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FuseServer:
-    def __init__(self, directory, name, data):
+    def __init__(self, directory, name, data, valid=3600):
+        self.valid = valid  # seconds, of names and attributes
         self.path, self.name, self.data = str(directory), name.encode(), data
         self.file = os.path.join(self.path, name)
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -79,9 +82,9 @@ class FuseServer:
         if opcode == LOOKUP:
             if body.rstrip(b"\0") != self.name:
                 return errno.ENOENT
-            return struct.pack("<QQQQII", FILE, 0, 3600, 3600, 0, 0) + self._attributes(FILE)
+            return struct.pack("<QQQQII", FILE, 0, self.valid, self.valid, 0, 0) + self._attributes(FILE)
         if opcode == GETATTR:
-            return struct.pack("<QII", 3600, 0, 0) + self._attributes(node)
+            return struct.pack("<QII", self.valid, 0, 0) + self._attributes(node)
         if opcode in (OPEN, OPENDIR):
             return struct.pack("<QII", 0, 0, 0)
         if opcode == READ:

@@ -205,6 +205,8 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
 
+        if (stat_get(COUNTER_OBJECTS_REMOTE))
+                return "files on FUSE or a network are not read; `spanprof targets` says which process has such";
         /* a program that writes names has its flag set already */
         if (stat_get(COUNTER_CODE_RECORDS_OVER_CAP))
                 return "its names are read, but are more than are kept: those that came first were dropped";

@@ -230,6 +230,7 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const Runtime
         add_text(json, "reason", reason_text(entry));
         add_text(json, "comm", process->comm);
         add_text(json, "executable", process->exe);
+        add_text(json, "unread_filesystem", *process->remote ? process->remote : NULL);
         add_text(json, "user", user_name(identity, number, sizeof(number)));
         add_text(json, "container", identity->container);
         add_text(json, "unit", identity->unit);
@@ -246,6 +247,15 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const Runtime
         if (entry->hidden)
                 json_bool(json, "hidden", true);
         json_close(json, '}');
+}
+
+/* Files that are left out, which else shows as stacks without names alone. */
+static void tell_remote(Listing *listing, const Process *process) {
+        if (*process->remote && ++listing->n_hints <= MAX_HINTS)
+                text_printf(&listing->hints,
+                            "spanprof: process %" PRIu32 " runs code of files on %s: these are not read, since their server "
+                            "may never answer\n",
+                            process->pid, process->remote);
 }
 
 /* With --verbose: what would be a ring but for one field. */
@@ -277,6 +287,7 @@ static int visit(void *userdata, const SurveyEntry *entry) {
                 return -ENOMEM;
         hint = find_hint(listing, entry);
         tell_invalid(listing, entry);
+        tell_remote(listing, entry->process);
         if (listing->config->command.json)
                 add_object(&listing->json, entry, &listing->runtime, hint);
         else

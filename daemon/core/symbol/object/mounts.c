@@ -70,7 +70,9 @@ static bool number(const char *p, const char *stop, uint32_t *valuep) {
         return true;
 }
 
-static MountKind line_kind(const char *line, const char *end, uint32_t major, uint32_t minor) {
+/* The type of a line's filesystem, if the line is of that device; NULL = it is not. */
+static const char *line_type(const char *line, const char *end, uint32_t major, uint32_t minor,
+                             size_t *sizep) {
         const char *device, *colon, *tail;
         uint32_t line_major, line_minor;
         size_t size;
@@ -79,32 +81,52 @@ static MountKind line_kind(const char *line, const char *end, uint32_t major, ui
         colon = device ? memchr(device, ':', size) : NULL;
         if (!colon || !number(device, colon, &line_major) || !number(colon + 1, device + size, &line_minor) ||
             line_major != major || line_minor != minor)
-                return MOUNT_UNKNOWN;
+                return NULL;
         tail = memmem(line, (size_t)(end - line), " - ", 3);
-        if (!tail)
-                return MOUNT_UNKNOWN;
-        tail = nth_field(tail + 3, end, 0, &size);
-        return is_remote(tail, size) ? MOUNT_REMOTE : MOUNT_LOCAL;
+        return tail ? nth_field(tail + 3, end, 0, sizep) : NULL;
 }
 
-MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t minor) {
+/* @typep: gets the type of a remote one. */
+static MountKind find_kind(const char *text, size_t size, uint32_t major, uint32_t minor,
+                           const char **typep, size_t *type_sizep) {
         const char *stop = text + size;
         MountKind found = MOUNT_UNKNOWN;
 
         while (text < stop) {
-                const char *end = memchr(text, '\n', (size_t)(stop - text));
-                MountKind kind;
+                const char *end = memchr(text, '\n', (size_t)(stop - text)), *type;
 
                 if (!end)
                         end = stop;
-                kind = line_kind(text, end, major, minor);
-                if (kind == MOUNT_REMOTE)
-                        return kind;
-                if (kind)
-                        found = kind;
+                type = line_type(text, end, major, minor, type_sizep);
+                if (type && is_remote(type, *type_sizep)) {
+                        *typep = type;
+                        return MOUNT_REMOTE;
+                }
+                if (type)
+                        found = MOUNT_LOCAL;
                 text = end + 1;
         }
         return found;
+}
+
+MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t minor) {
+        const char *type;
+        size_t type_size;
+
+        return find_kind(text, size, major, minor, &type, &type_size);
+}
+
+bool mounts_find_remote(const char *text, size_t size, uint32_t major, uint32_t minor,
+                        char type[static MOUNTS_TYPE_SIZE]) {
+        const char *found;
+        size_t found_size;
+
+        if (find_kind(text, size, major, minor, &found, &found_size) != MOUNT_REMOTE)
+                return false;
+        found_size = MIN(found_size, (size_t)MOUNTS_TYPE_SIZE - 1);
+        memcpy(type, found, found_size);
+        type[found_size] = 0;
+        return true;
 }
 
 /* ---- lists that are held ---- */
@@ -219,6 +241,23 @@ MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_
                 mounts->has_last = true;
         }
         return mounts->last;
+}
+
+bool mounts_remote_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
+                              char type[static MOUNTS_TYPE_SIZE]) {
+        const HeldMounts *list;
+        bool is_found = false;
+
+        if (!mounts->was_read)
+                read_list(mounts, proc_fd);
+        if (mounts->text)
+                is_found = mounts_find_remote(mounts->text, mounts->size, major, minor, type);
+        pthread_mutex_lock(&lock);
+        list = is_found ? NULL : find_held(mounts->device, mounts->is_held ? mounts->inode : 0);
+        if (list)
+                is_found = mounts_find_remote(list->text, list->size, major, minor, type);
+        pthread_mutex_unlock(&lock);
+        return is_found;
 }
 
 void mounts_deinit(Mounts *mounts) {

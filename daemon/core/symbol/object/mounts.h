@@ -23,7 +23,14 @@ typedef enum MountKind {
 /* The filesystem of device @major:@minor. A device that is listed twice with different answers is remote. */
 MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t minor);
 
-enum { MOUNTS_TEXT_MAX = 4 << 20 };     /* a longer one is taken as unknown */
+enum {
+        MOUNTS_TYPE_SIZE = 24,          /* bytes of a type's name, with its end; a longer one is cut */
+        MOUNTS_TEXT_MAX = 4 << 20,      /* a longer one is taken as unknown */
+};
+
+/* The type of a remote filesystem, such as `fuse.sshfs`. Return: false = no remote one has that device. */
+bool mounts_find_remote(const char *text, size_t size, uint32_t major, uint32_t minor,
+                        char type[static MOUNTS_TYPE_SIZE]);
 
 /* As mounts_find(), of our own mount namespace; the list is kept and follows changes. Threads may call it. */
 MountKind mounts_of_us(uint32_t major, uint32_t minor);
@@ -44,6 +51,10 @@ typedef struct Mounts {
 
 /* As mounts_find(). @proc_fd: directory /proc/PID, of the same process each time. */
 MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor);
+
+/* The same of a process, and of ourselves where its own list has no such device. */
+bool mounts_remote_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
+                              char type[static MOUNTS_TYPE_SIZE]);
 
 /* Before questions that come some time after the others: mounts may have changed. */
 static inline void mounts_renew(Mounts *mounts) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Compares the name of a process' executable with those of engines, and its file with our own.
+ * Compares the name of a process' executable with those of engines, and its path with our own. The file
+ * itself is not asked: its server may be silent, and whoever asks then waits as long (FUSE, NFS).
  */
 
 #include "host/sampling/discover/coroutine-engine.h"
@@ -9,28 +10,39 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* The file itself, not its name: ours may be called as the real one is. */
-static bool is_ours(const char *link) {
-        struct stat ours, theirs;
+enum { PATH_SIZE = 4096 };
 
-        return !stat("/proc/self/exe", &ours) && !stat(link, &theirs) && ours.st_dev == theirs.st_dev &&
-                ours.st_ino == theirs.st_ino;
-}
+/* Path of an executable as the kernel has it; one that was replaced meanwhile as it was called. */
+static bool read_path(const char *link, char path[static PATH_SIZE]) {
+        ssize_t size = readlink(link, path, PATH_SIZE - 1);
+        char *name;
 
-bool engine_is(pid_t pid) {
-        char link[32], path[4096], *name;
-        ssize_t size;
-
-        snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-        size = readlink(link, path, sizeof(path) - 1);
         if (size < 0)
                 return false;
         path[size] = 0;
         name = strrchr(path, '/');
         name = name ? name + 1 : path;
         name[strcspn(name, " ")] = 0;           /* ` (deleted)` */
-        return !strcmp(name, "spanprof") || !strcasecmp(name, "corotracer") || is_ours(link);
+        return true;
+}
+
+/* Ours may be called as the user likes. */
+static bool is_ours(const char *path) {
+        char ours[PATH_SIZE];
+
+        return read_path("/proc/self/exe", ours) && !strcmp(path, ours);
+}
+
+bool engine_is(pid_t pid) {
+        char link[32], path[PATH_SIZE];
+        const char *name;
+
+        snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+        if (!read_path(link, path))
+                return false;
+        name = strrchr(path, '/');
+        name = name ? name + 1 : path;
+        return !strcmp(name, "spanprof") || !strcasecmp(name, "corotracer") || is_ours(path);
 }

@@ -414,6 +414,7 @@ struct ProcessReading {
         uint64_t begin_ns;
         bool was_paused;
         bool lacks_file;                /* a file could not be opened */
+        char remote[MOUNTS_TYPE_SIZE];  /* the filesystem of one that was left out for it */
         Noted *noted;                   /* changes that notices told meanwhile */
         size_t n_noted;
         int proc_fd;
@@ -467,6 +468,13 @@ static int identify_vdso(ProcessReading *reading, const MapsEntry *entry, Mappin
         return 0;
 }
 
+/* A device that no list has is not trusted either. */
+static void note_remote(ProcessReading *reading, const MapsEntry *entry) {
+        if (!mounts_remote_of_process(&reading->mounts, reading->proc_fd, entry->major, entry->minor,
+                                      reading->remote))
+                strcpy(reading->remote, "a hidden filesystem");
+}
+
 static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
         ObjectSource source = { .proc_fd = reading->proc_fd, .entry = entry, .path = reading->path,
                                 .mounts = &reading->mounts, .owner = &reading->owner };
@@ -475,6 +483,8 @@ static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mappin
         if (r < 0)
                 return r;
         reading->lacks_file |= r;
+        if (r == OBJECT_E_REMOTE && !*reading->remote)
+                note_remote(reading, entry);
         /* JIT compilers keep their code in a memfd: memory in the shape of a file. */
         mapping->kind = !r ? MAPPING_FILE : maps_is_memfd(entry) ? MAPPING_ANONYMOUS : MAPPING_UNREADABLE;
         return 0;
@@ -833,6 +843,7 @@ static int finish_reading(Process *process, ProcessReading *reading) {
         if ((!reading->n && !process->is_kernel) || !is_same_program(process, reading) ||
             (reading->lacks_file && !process_has_memory(reading->proc_fd)))
                 return PROCESS_E_GONE;
+        memcpy(process->remote, reading->remote, sizeof(process->remote));
         r = adopt(process, reading, reading->begin_ns);
         return r ? r : change_noted(process, reading);
 }

@@ -48,6 +48,7 @@ typedef struct Process {
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
+        char remote[MOUNTS_TYPE_SIZE];  /* filesystem of code that is not read for it; "" = there is none */
         ProcessLook *look;              /* from the identity until mappings are read; NULL = none */
         bool is_open;                   /* by process_new_open() */
         int proc_fd;                    /* directory in /proc, owned, while is_open */

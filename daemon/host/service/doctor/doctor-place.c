@@ -150,6 +150,9 @@ typedef struct Count {
         size_t n_mute;                  /* processes that have a tracing library, and publish no spans */
         uint32_t mute_pid;              /* the first of these, and what would switch it on */
         const TracingHint *hint;
+        size_t n_remote;                /* chosen processes with code of files that are not read … */
+        uint32_t remote_pid;            /* … the first of these, and the type of its filesystem */
+        char remote[MOUNTS_TYPE_SIZE];
 } Count;
 
 static void count_mute(Count *count, const SurveyEntry *entry) {
@@ -172,6 +175,10 @@ static int count_entry(void *userdata, const SurveyEntry *entry) {
 
         count->n_all += !entry->process->is_kernel;
         count->n_chosen += selector_is_chosen(entry->reason);
+        if (*entry->process->remote && !count->n_remote++) {
+                count->remote_pid = entry->process->pid;
+                memcpy(count->remote, entry->process->remote, sizeof(count->remote));
+        }
         count_mute(count, entry);
         return 0;
 }
@@ -194,6 +201,14 @@ static void add_mute(Doctor *doctor, const Count *count) {
                    count->mute_pid, count->hint->library);
 }
 
+static void add_remote(Doctor *doctor, const Count *count) {
+        doctor_add(doctor, "filesystems", DOCTOR_WARN,
+                   "findmnt -t fuse,nfs,nfs4,cifs,9p   # a program that is copied to a local filesystem is read",
+                   "%zu process%s of code of files on %s, the first is %" PRIu32 ": these are not read, since their server "
+                   "may never answer",
+                   count->n_remote, count->n_remote == 1 ? "" : "es", count->remote, count->remote_pid);
+}
+
 static void check_targets(Doctor *doctor) {
         ConfigSelector selection;
         Count count = { 0 };
@@ -213,6 +228,8 @@ static void check_targets(Doctor *doctor) {
         else
                 doctor_add(doctor, "targets", DOCTOR_WARN, "spanprof targets --verbose",
                            "the selectors fit none of %zu processes that run now", count.n_all);
+        if (count.n_remote)
+                add_remote(doctor, &count);
         if (count.n_mute)
                 add_mute(doctor, &count);
         config_selector_deinit(&selection);

@@ -15,10 +15,12 @@
 
 #include "host/service/run/daemon-flow.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/sample/decode.h"
@@ -296,6 +298,17 @@ void daemon_on_found(void *userdata, const Process *process) {
         runtimes_expect(daemon->stages.runtimes, process->comm);
 }
 
+/* Of all such processes one is told of in a minute. */
+static void say_remote(const Process *process) {
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (*process->remote && log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("process %" PRIu32 " (%s) runs code of files on %s: these are not read, since their server may "
+                            "never answer, so its stacks end there and have no names",
+                            process->pid, process->comm, process->remote);
+}
+
 int daemon_on_mapped(void *userdata, const Process *process) {
         Daemon *daemon = userdata;
         int r = tables_process(daemon->stages.tables, process);
@@ -305,6 +318,7 @@ int daemon_on_mapped(void *userdata, const Process *process) {
         if (r)
                 return error_fold(r);
         sampler_know_name(daemon->stages.sampler, process->comm);
+        say_remote(process);
         if (tables_have_work(daemon->stages.tables))
                 r = sd_event_source_set_enabled(daemon->loop.tables_work, SD_EVENT_ON);
         return r < 0 ? error_origin(r) : 0;

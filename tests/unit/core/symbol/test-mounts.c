@@ -43,6 +43,21 @@ Test(mounts, tells_local_from_remote_by_type) {
         cr_assert_eq(find(0, 50), MOUNT_REMOTE);        /* in doubt */
 }
 
+Test(mounts_find_remote, says_the_type_of_what_is_remote_and_nothing_else) {
+        static const char long_line[] = "1 1 0:9 / /x rw - fuse.a-name-of-a-type-that-is-long s rw\n";
+        char type[MOUNTS_TYPE_SIZE] = "as it was";
+
+        cr_assert(!mounts_find_remote(text, sizeof(text) - 1, 254, 0, type));
+        cr_assert(!mounts_find_remote(text, sizeof(text) - 1, 0, 2, type));
+        cr_assert_str_eq(type, "as it was");
+        cr_assert(mounts_find_remote(text, sizeof(text) - 1, 0, 45, type));
+        cr_assert_str_eq(type, "fuse.sshfs");
+        cr_assert(mounts_find_remote(text, sizeof(text) - 1, 0, 50, type));
+        cr_assert_str_eq(type, "9p");
+        cr_assert(mounts_find_remote(long_line, sizeof(long_line) - 1, 0, 9, type));
+        cr_assert_str_eq(type, "fuse.a-name-of-a-type-t");
+}
+
 Test(mounts, does_not_know_what_is_not_listed) {
         cr_assert_eq(find(0, 2), MOUNT_UNKNOWN);
         cr_assert_eq(find(0, 5), MOUNT_UNKNOWN);        /* the last line is cut */
