@@ -67,7 +67,8 @@ static int find_form(ReportRun *run) {
 
         run->form = FORM_WRITER;
         if (run->config->command.json || !strcmp(format, "json") ||
-            (by_suffix && has_suffix(output, ".json") && !has_suffix(output, ".speedscope.json")))
+            (by_suffix && has_suffix(output, ".json") && !has_suffix(output, ".speedscope.json") &&
+             !has_suffix(output, ".firefox.json")))
                 run->form = FORM_JSON;
         else if (!strcmp(format, "markdown") || (by_suffix && has_suffix(output, ".md")))
                 run->form = FORM_MARKDOWN;
@@ -546,8 +547,8 @@ const Verb verb_report = {
                 "second is enough for. With --spans, samples are joined with the operations of their spans.\n"
                 "\n"
                 "Writes text to the terminal; by the suffix of -o, or --format: .txt, .md (Markdown), .json (a summary for\n"
-                "programs), .html (a page), .svg, .folded, .speedscope.json, .pb.gz (pprof), .otlp and .pb, with the names that\n"
-                "were found.\n"
+                "programs), .html (a page), .svg, .folded, .speedscope.json, .firefox.json (Firefox Profiler), .pb.gz (pprof),\n"
+                ".otlp and .pb, with the names that were found.\n"
                 "\n"
                 "  spanprof report profiles/                      what was hot\n"
                 "  spanprof report --spans spans.csv *.pb         … by operation\n"

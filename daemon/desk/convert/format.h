@@ -116,7 +116,8 @@ extern const ConvertReader convert_read_coro, convert_read_folded, convert_read_
         convert_read_otlp, convert_read_page, convert_read_perf_script, convert_read_pprof,
         convert_read_speedscope, convert_read_spool;
 extern const ConvertWriter convert_write_otlp, convert_write_json, convert_write_folded, convert_write_pprof,
-        convert_write_pgo, convert_write_html, convert_write_svg, convert_write_speedscope;
+        convert_write_pgo, convert_write_html, convert_write_svg, convert_write_speedscope,
+        convert_write_firefox;
 
 /* For writers: adds `1 ONE` or `N MANY` to a list of losses, if there is one. */
 void convert_loss(Text *words, uint64_t n, const char *one, const char *many);

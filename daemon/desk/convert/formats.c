@@ -32,6 +32,7 @@ const ConvertWriter *const convert_writers[] = {
         &convert_write_html,
         &convert_write_svg,
         &convert_write_speedscope,
+        &convert_write_firefox,
         NULL,
 };
 

@@ -86,7 +86,8 @@ static int check_output(Record *record) {
         if (!record->writer) {
                 log_error(
                         strcmp(record->path, "-")
-                                ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json, .speedscope.json"
+                                ? "%s: its ending says no format: .html, .svg, .folded, .pb.gz, .otlp, .json, .speedscope.json, "
+                                  ".firefox.json"
                                 : "-o %s: say which --format",
                         record->path);
                 return STATUS_USAGE;
@@ -534,8 +535,8 @@ const Verb verb_record = {
                 "processes that run already, until the duration or Ctrl-C ends it. What came out is written to a file\n"
                 "(default: " DEFAULT_OUTPUT
                 ") in the form that its ending says: .html (a page with a flame graph), .svg,\n"
-                ".folded, .pb.gz (pprof), .otlp or .pb, .json, .speedscope.json; `-o -` is standard output and needs\n"
-                "--format. The file appears whole or not at all, and one that was there is kept as FILE.old. Ends with\n"
+                ".folded, .pb.gz (pprof), .otlp or .pb, .json, .speedscope.json, .firefox.json; `-o -` is standard output and\n"
+                "needs --format. The file appears whole or not at all, and one that was there is kept as FILE.old. Ends with\n"
                 "tables: the hottest functions and spans, coverage, losses.\n"
                 "\n"
                 "COMMAND is started as whoever has started spanprof: under sudo, as root, as with other profilers; for a\n"

@@ -74,6 +74,13 @@ class Silent(session.TestCase):
         self.assertEqual((entry["pid"], entry["unread_filesystem"]), (self.victim.pid, "fuse"))
         self.assertRegex(self.verb("doctor", "-p", pid, expect=None).out, r"filesystems +.*files on fuse")
 
+    def test_a_process_that_is_asked_for_comes_first(self):
+        rows = self.verb("targets", "-p", str(self.victim.pid), "--verbose").out.splitlines()[1:]
+        pids = [int(row.split()[0]) for row in rows]
+        self.assertEqual(pids[0], self.victim.pid)
+        self.assertGreater(len(pids), 1)
+        self.assertEqual(pids[1:], sorted(set(pids) - {self.victim.pid}))
+
     def test_a_program_on_a_disk_is_told_of_nothing(self):
         other = self.spawn([tap.VICTIMS / "victim-chain", "60"])
         session.wait_cpu([other.pid], 0.1)

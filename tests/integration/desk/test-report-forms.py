@@ -14,7 +14,9 @@ import sqlite3
 import subprocess
 
 import browser
+import firefox_read
 import oracle
+import otlp_read
 import page_read
 import payload
 import tap
@@ -504,6 +506,73 @@ class Speedscope(Forms):
         self.spanprof("convert", folded, "--format", "speedscope", "-o", out)
         kind, = json.loads(out.read_text())["profiles"]
         self.assertEqual((kind["unit"], kind["endValue"]), ("none", 7))
+
+
+class Firefox(Forms):
+    def read(self, path, *options):
+        out = self.dir / "a.firefox.json"
+        self.spanprof("convert", path, "-o", out, *options)
+        return firefox_read.read(out)
+
+    def test_threads_have_their_samples_with_stacks_and_times(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        expected = collections.Counter()
+        for sample in otlp_read.samples(path):
+            names = [frame.name for frame in reversed(sample.frames)]
+            expected[str(sample.resource["process.pid"]), sample.attributes.get("thread.id", 0), sample.time_ns,
+                     tuple(name or None for name in names)] += sample.value
+        profile = self.read(path)
+        found = collections.Counter()
+        for thread in profile.threads:
+            self.assertEqual(thread.weight_type, "tracing-ms")
+            for s in thread.samples:
+                self.assertEqual(s.weight, profile.interval_ms)
+                time_ns = round((profile.start_ms + s.ms) * 1e6, -4)
+                found[thread.pid, thread.tid, time_ns, len(s.path)] += 1
+        rounded = collections.Counter()
+        for (pid, tid, time_ns, names), n in expected.items():
+            rounded[pid, tid, round(time_ns, -4), len(names)] += n
+        self.assertEqual(found, rounded)
+        named = {frame.name for thread in profile.threads for s in thread.samples for frame in s.path}
+        self.assertLessEqual({name for key in expected for name in key[3] if name}, named)
+
+    def test_kernel_frames_have_their_category_and_lines_stay(self):
+        request = Request()
+        stack = request.stack([request.location(["clear_page"], "kernel", 16), request.location(["main"], "native", 1)])
+        request.sample(SHOP, CPU, stack, {}, None, 1, START_NS)
+        sample, = self.read(request.write(self.dir / "a.json")).threads[0].samples
+        self.assertEqual([(frame.name, frame.category) for frame in sample.path],
+                         [("main", "User"), ("clear_page", "Kernel")])
+
+    def test_samples_without_times_stand_one_behind_the_other(self):
+        folded = self.dir / "a.folded"
+        folded.write_text("main;hot 3\nmain;cold 4\n")
+        thread, = self.read(folded, "--format", "firefox").threads
+        self.assertEqual(thread.weight_type, "samples")
+        self.assertEqual({tuple(frame.name for frame in s.path): s.weight for s in thread.samples},
+                         {("main", "hot"): 3, ("main", "cold"): 4})
+
+    def test_kinds_beside_the_first_are_threads_with_its_name(self):
+        profile = self.read(DATA / "kinds.jfr.gz")
+        kinds = collections.defaultdict(set)
+        for thread in profile.threads:
+            kind = re.search(r"\((\w+)\)$", thread.name)
+            kinds[thread.weight_type].add(kind and kind[1])
+        self.assertEqual(kinds, {"tracing-ms": {None, "wall", "lock_contention"},
+                                 "bytes": {"alloc_space", "native_alloc_space", "inuse_space"}})
+
+    def test_names_of_others_cannot_break_it(self):
+        folded = self.dir / "a.folded"
+        folded.write_bytes(b'ma"in;\\;say "hi" </script>;\xff 2\n')
+        thread, = self.read(folded, "--format", "firefox").threads
+        self.assertEqual([frame.name for frame in thread.samples[0].path],
+                         ['ma"in', "\\", 'say "hi" </script>', "\ufffd"])
+
+    def test_what_it_cannot_hold_is_said(self):
+        path = self.write("a.pb", payload.Victim(self.dir).payload())
+        said = self.spanprof("convert", path, "-o", self.dir / "a.firefox.json").stderr
+        self.assertIn("since firefox cannot hold it: ", said)
+        self.assertNotIn("time", said)
 
 
 class Annotate(Forms):

@@ -116,6 +116,23 @@ static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objec
         return r ? r : visit(userdata, &entry);
 }
 
+static bool is_named(const Selector *selector, uint32_t pid) {
+        for (size_t i = 0; i < selector->n_pids; i++)
+                if (selector->pids[i] == pid)
+                        return true;
+        return false;
+}
+
+/* Processes that are asked for by their numbers: others may be hundreds. */
+static int visit_named(const Selector *selector, unsigned what, ObjectCache *objects, SurveyVisit visit,
+                       void *userdata) {
+        int r = 0;
+
+        for (size_t i = 0; i < selector->n_pids && !r; i++)
+                r = visit_pid(selector, what, objects, (pid_t)selector->pids[i], visit, userdata);
+        return r;
+}
+
 /* procfs lists ids in ascending order. */
 int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit, void *userdata) {
         _cleanup_(object_cache_freep) ObjectCache *objects = NULL;
@@ -128,10 +145,9 @@ int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit,
         r = object_cache_new(&objects, MAX_OBJECTS);
         if (r)
                 return error_fold(r);
-        while (directory_next_number(dir, &pid)) {
-                r = visit_pid(selector, what, objects, (pid_t)pid, visit, userdata);
-                if (r)
-                        return r;
-        }
-        return 0;
+        r = visit_named(selector, what, objects, visit, userdata);
+        while (!r && directory_next_number(dir, &pid))
+                if (!is_named(selector, pid))
+                        r = visit_pid(selector, what, objects, (pid_t)pid, visit, userdata);
+        return r;
 }

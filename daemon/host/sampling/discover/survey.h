@@ -27,7 +27,8 @@ typedef struct SurveyEntry {
 typedef int (*SurveyVisit)(void *userdata, const SurveyEntry *entry);
 
 /*
- * Visits all processes in the order of their ids, kernel threads included.
+ * Visits all processes, kernel threads included: those that are chosen by their ids, then all others in the
+ * order of these.
  * @what: parts of the identity (IDENTITY_*) that are wanted beside those that the selectors need.
  * Return: 0, what @visit returned, -errno.
  */
