@@ -71,8 +71,8 @@ static long narrow_by_map(const void *map, const void *key, void *value, const s
         return !narrow_step(walk->unwind, walk->frames);
 }
 
-/* Walks from the registers in scratch->unwind. */
-static __always_inline void narrow_walk(struct scratch *scratch) {
+/* Walks from the registers in scratch->unwind. Its locals are its own: the stack of its callers is full. */
+static __noinline void narrow_walk(struct scratch *scratch) {
         struct rows_walk walk = { .unwind = &scratch->unwind, .frames = scratch->frames };
 
         pc_alone(scratch);
