@@ -30,6 +30,8 @@ static int fill(PageModel *model) {
         for (uint32_t i = 0; i < model->n_sides && !r; i++)
                 r = page_paths_of(model, &model->sides[i]);
         if (!r)
+                r = page_plain_match(model);
+        if (!r)
                 r = page_tree_make(model);
         for (uint32_t i = 0; i < model->n_sides && !r; i++)
                 r = page_contexts_of(model, i);

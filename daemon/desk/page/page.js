@@ -378,7 +378,9 @@ class Page {
                 answer.replaceChildren(...(most.length ? ["Own share changed most: ", ...words, ". "]
                         : ["No function has another share than before. "]),
                         element("span", { className: "muted" },
-                                "Functions are matched by name and by the name of their file, without folders."));
+                                "Functions are matched by name and by the name of their file, without folders.",
+                                frames.name.some((name) => strings[name].startsWith("≈ ")) ? " ≈ Names differ: "
+                                        + "matched without template arguments, lambda numbers, Rust hashes." : ""));
         }
 
         /** What stands in the header: [name, value, more words, whether it is worth a warning]. */

@@ -702,6 +702,21 @@ class Diff(Forms):
         self.assertEqual(text.count("≈"), 3, "two rows, and the line that says what it means")
         self.assertIn("matched without template arguments, lambda numbers, Rust hashes", text)
         self.assertNotIn("≈", self.spanprof("report", "--diff", before, before).stdout)
+        self.check_page(before, after)
+
+    def check_page(self, before, after):
+        """The page has the same rows, in all stacks."""
+        out = self.dir / "diff.html"
+        self.spanprof("report", "--diff", before, after, "-o", out)
+        sides = [collections.Counter(), collections.Counter()]
+        for row in page_read.read(out).rows:
+            self.assertEqual(row.path[0].name, "main")
+            sides[row.side][row.path[-1].name] += row.value
+        self.assertEqual(sides, [
+            {"≈ Sort::run()": 50, "≈ shop::total": 20, "Keep<int>()": 20, "Gone<int>()": 10},
+            {"≈ Sort::run()": 25, "≈ shop::total": 45, "Keep<int>()": 20, "Keep<long>()": 10}])
+        self.spanprof("report", "--diff", before, before, "-o", out)
+        self.assertFalse([frame for frame in page_read.read(out).frames if "≈" in frame.name])
 
     def test_a_side_that_cannot_be_read_is_no_empty_one(self):
         good, bad = self.dir / "good.folded", self.dir / "bad.txt"
