@@ -213,8 +213,8 @@ def functions(samples):
     return dict(sums)
 
 
-def write_diff(test, before, after):
+def write_diff(test, before, after, *coverage):
     path = test.directory() / "diff.html"
     path.write_text(
-        test.run_command([tap.HARNESS / "write-diff", before, after], expect=0).stdout)
+        test.run_command([tap.HARNESS / "write-diff", before, after, *coverage], expect=0).stdout)
     return path

@@ -395,7 +395,7 @@ class Page {
                 facts.unshift(...totals);
                 if (meta.coverage)
                         facts.push(["Coverage", formatShare(meta.coverage),
-                                "of the time that was to be sampled", meta.coverage < 0.98]);
+                                "of the time that was to be sampled", this.isCoverageOff(meta.coverage)]);
                 if (meta.losses) {
                         const n = meta.losses.reduce((sum, [, lost]) => sum + lost, 0);
 
@@ -409,6 +409,14 @@ class Page {
                         facts.push(["Lines", "left out",
                                 "there would be too many rows with them: `spanprof report --annotate` has them", true]);
                 return facts;
+        }
+
+        /** Beyond what chance does: two standard deviations of so many samples, and two percent. */
+        isCoverageOff(coverage) {
+                const { meta } = this.model, kind = meta.kinds[meta.mainKind],
+                        n = kind ? kind.events / coverage : 0;
+
+                return Math.abs(1 - coverage) > Math.max(0.02, 2 / Math.sqrt(Math.max(n, 1)));
         }
 
         totals() {

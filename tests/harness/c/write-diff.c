@@ -3,10 +3,11 @@
 /*
  * Writes the page of the differences between two profiles, for tests of the page alone.
  *
- * usage: write-diff BEFORE AFTER > PAGE.html
+ * usage: write-diff BEFORE AFTER [COVERAGE] > PAGE.html
  */
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "convert-file.h"
 #include "desk/page/page.h"
@@ -27,11 +28,12 @@ static int read_input(Convert *convert, const ConvertOptions *options, const cha
 
 int main(int argc, char **argv) {
         ConvertOptions options = { .end_ns = UINT64_MAX, .timestamps = true, .timestamps_asked = true };
-        const PageOptions page = { .title = "write-diff", .baseline = "monday", .comparison = "tuesday" };
+        const PageOptions page = { .title = "write-diff", .baseline = "monday", .comparison = "tuesday",
+                                   .coverage = argc > 3 ? atof(argv[3]) : 0 };
         Convert before = { 0 }, after = { 0 };
         int r;
 
-        if (argc != 3)
+        if (argc < 3 || argc > 4)
                 return 2;
         r = read_input(&before, &options, argv[1]);
         if (!r)

@@ -4,6 +4,7 @@
 read by opentelemetry-proto."""
 import collections
 import json
+import math
 import random
 import re
 import tempfile
@@ -11,8 +12,8 @@ import tempfile
 import browser
 import oracle
 import otlp_read
-from page_sample import (CPU, HOSTILE, Request, SHOP, START_NS, fill, fill_waits, functions, names_of,
-                         process_of, thread_of, write_diff)
+from page_sample import (CPU, HOSTILE, N_SAMPLES, Request, SHOP, START_NS, fill, fill_waits, functions,
+                         names_of, process_of, thread_of, write_diff)
 import tap
 
 
@@ -665,6 +666,30 @@ class Shown(tap.TestCase):
                 self.assertGreater(len(middles), 5)
                 self.assertLess(max(middles) - min(middles), 5, middles)
         self.check_quiet(page)
+
+    def test_all_tabs_are_seen_at_usual_widths(self):
+        page = self.show_filled()
+        for width in (1024, 1280, 1440):
+            with self.subTest(width=width):
+                self.window.emulate(width, 800)
+                self.window.wait("return innerWidth === arguments[0]", width)
+                hidden = self.window.run(
+                    "const box = document.querySelector('#tabs').getBoundingClientRect();"
+                    "return [...document.querySelectorAll('#tabs button')].filter((e) => e.getBoundingClientRect().right"
+                    " > box.right + 1 || e.getBoundingClientRect().bottom > box.bottom + 1).map((e) => e.innerText)")
+                self.assertEqual(hidden, [])
+        self.check_quiet(page)
+
+    def test_coverage_is_coloured_where_chance_does_not_explain_it(self):
+        """Two standard deviations of so many samples, in either direction."""
+        sources = [fill(self.directory() / "a.json"), fill(self.directory() / "b.json", favourite=9)]
+        deviation = 1 / math.sqrt(2 * N_SAMPLES)
+        for by, is_warned in ((-1.5, False), (1.5, False), (-3, True), (3, True)):
+            with self.subTest(by=by):
+                self.show(write_diff(self, *sources, str(1 + by * deviation)))
+                card = self.window.run("return [...document.querySelectorAll('#facts li')].filter((card) =>"
+                                       " card.innerText.includes('Coverage')).map((card) => card.className)")
+                self.assertEqual(card, ["bad" if is_warned else ""])
 
     def test_a_recording_has_its_cpu_time_on_one_card(self):
         """What was sampled; what the kernel counts is in the words on it."""
