@@ -108,6 +108,7 @@ LIBRARIES = {
     # the second: an object that is loaded beside the first, on request
     r"bpf/(libbpf|bpf)\.h": {
         "daemon/host/sampling/sample/kernel-half.c",
+        "daemon/host/sampling/sample/kernel-needs.c",
         "daemon/host/sampling/sample/kernel-waits.c",
         "daemon/host/sampling/sample/kernel-threads.c",
         "daemon/host/sampling/sample/obi-map.c",

@@ -45,7 +45,7 @@ void version_print(void) {
         library_each_linked(print_library, &separator);
         for (size_t i = 0; i < ARRAY_SIZE(loaded_later); i++)
                 print_library(&separator, loaded_later[i]);
-        printf("\nkernel:    Linux 5.15 or later with BTF (/sys/kernel/btf/vmlinux)\n");
+        printf("\nkernel:    Linux 5.15, or one with its functions of BPF (`spanprof doctor`), and BTF (/sys/kernel/btf/vmlinux)\n");
 }
 
 static int run(Cli *cli) {

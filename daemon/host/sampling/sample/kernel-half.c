@@ -19,6 +19,7 @@
 
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+#include "host/sampling/sample/kernel-needs.h"
 #include "host/sampling/sample/kernel-types.h"
 #include "host/sampling/sample/machine.h"
 #include "sampler.skel.h"
@@ -64,13 +65,6 @@ const char *kernel_half_error_text(int r, char *text, size_t size) {
 }
 
 int kernel_half_check(const char *btf_path) {
-        uint32_t version = machine_version();
-
-        if (version < MACHINE_VERSION(5, 15)) {
-                log_error("Linux %u.%u is too old: sampling needs 5.15 or newer", version >> 16,
-                          version & 0xffff);
-                return SAMPLER_E_UNUSABLE;
-        }
         if (access(btf_path, R_OK) < 0) {
                 log_error(
                         "the kernel's type information is missing (%s: %m): it needs CONFIG_DEBUG_INFO_BTF=y",
@@ -130,6 +124,20 @@ static int refuse_descriptors(const char *what, int r) {
         return error_origin(r);
 }
 
+/*
+ * The kernel is asked now, when it has refused: a start that goes well asks it nothing. Its verifier refuses
+ * by EACCES, too, which is no permission then.
+ */
+static bool explain_kernel(const char *what) {
+        char lacked[1024];
+
+        if (!kernel_needs_missing(lacked, sizeof(lacked)))
+                return false;
+        log_error("this kernel cannot %s: it lacks %s; `spanprof doctor` lists what it has", what,
+                  lacked);
+        return true;
+}
+
 int kernel_half_refuse(const char *what, int r) {
         char missing[64], text[128];
 
@@ -140,11 +148,13 @@ int kernel_half_refuse(const char *what, int r) {
         if (r == -EMFILE || r == -ENFILE)
                 return refuse_descriptors(what, r);
         machine_missing_capabilities(missing, sizeof(missing));
-        if (r != -EPERM && r != -EACCES)
+        if ((r == -EPERM || r == -EACCES) && *missing)
+                log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
+        else if (explain_kernel(what))
+                return SAMPLER_E_UNUSABLE;
+        else if (r != -EPERM && r != -EACCES)
                 log_error("this kernel cannot %s (%s); log-level = debug shows its reasons", what,
                           kernel_half_error_text(r, text, sizeof(text)));
-        else if (*missing)
-                log_error("not permitted to %s: missing %s (run as root or grant them)", what, missing);
         else
                 explain_permission(what, r);
         return SAMPLER_E_UNUSABLE;

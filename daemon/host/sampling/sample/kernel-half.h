@@ -23,7 +23,7 @@ typedef struct KernelHalf KernelHalf;
 typedef struct bpf_link KernelHalfLink;
 
 /*
- * Checks what would fail later with an unclear message: the kernel's version and its type information.
+ * Checks what would fail later with an unclear message: the kernel's type information.
  * Return: 0, SAMPLER_E_UNUSABLE (one line was logged).
  */
 int kernel_half_check(const char *btf_path);

@@ -49,18 +49,12 @@ static char *read_text(const char *path) {
 
 /* ---- kernel ---- */
 
+/* Its version is told, and judges nothing: distributions add functions to old kernels. */
 static void check_version(Doctor *doctor) {
-        uint32_t version = machine_version();
         struct utsname name = { 0 };
 
         uname(&name);
-        if (version < MACHINE_VERSION(5, 15))
-                doctor_add(doctor, "kernel", DOCTOR_FAIL, "uname -r; sudo apt-get install linux-image-amd64 || sudo dnf upgrade kernel   # then reboot: Linux 5.15 or later", "Linux %s is too old",
-                           name.release);
-        else
-                doctor_add(doctor, "kernel", DOCTOR_OK, NULL, "Linux %s%s", name.release,
-                           version < MACHINE_VERSION(5, 17) ? ", which has no bpf_loop: another walk is used"
-                                                            : "");
+        doctor_add(doctor, "kernel", DOCTOR_OK, NULL, "Linux %s", name.release);
 }
 
 /* Whether it begins as BTF does (linux/btf.h); libbpf judges the rest at the load. */
@@ -246,6 +240,7 @@ static void check_load(Doctor *doctor) {
 void doctor_check_kernel(Doctor *doctor) {
         check_version(doctor);
         check_btf(doctor);
+        doctor_check_needs(doctor);
         check_config(doctor);
         check_jit(doctor);
         check_lockdown(doctor);

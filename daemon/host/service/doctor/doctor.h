@@ -30,11 +30,11 @@ typedef struct Finding {
         char name[32];                  /* name of the check */
         Verdict verdict;
         bool of_daemon;                 /* the daemon that runs has seen it, in its sandbox; else we have */
-        char text[256];                 /* words on what was found, and what is lost */
+        char text[512];                 /* words on what was found, and what is lost */
         char fix[DOCTOR_CURE_MAX];      /* line to paste into a shell, "" = nothing */
 } Finding;
 
-enum { DOCTOR_MAX_FINDINGS = 48 };
+enum { DOCTOR_MAX_FINDINGS = 64 };
 
 /* Rights of a process, and what it can read of the machine. */
 typedef struct DoctorView {
@@ -66,6 +66,7 @@ void doctor_look(Doctor *doctor);
 
 /* The checks, by what they look at. */
 void doctor_check_kernel(Doctor *doctor);
+void doctor_check_needs(Doctor *doctor);
 void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
 void doctor_check_place(Doctor *doctor);

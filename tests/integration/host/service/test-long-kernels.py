@@ -305,10 +305,12 @@ class Kernels(tap.TestCase):
         self.assertRegex(console, r"(?m)^status 78$")
         return console
 
-    def test_a_kernel_that_is_too_old_is_named(self):
+    def test_what_an_old_kernel_lacks_is_named(self):
         console = self.refused(qemu.kernel_of(*OLD))
-        self.assertRegex(console, r"(?m)^DOCTOR .*5\.10 is too old.*5\.15")
-        self.assertRegex(console, r"(?m)^LOG .*5\.15")
+        for name, since in (("for_each_map_elem", "5\\.13"), ("task_pt_regs", "5\\.15")):
+            lacked = rf"lacks .*bpf_{name}\(\) in perf_event programs \(since Linux {since}\)"
+            self.assertRegex(console, rf"(?m)^DOCTOR fail +bpf-perf_event .*{lacked}")
+            self.assertRegex(console, rf"(?m)^LOG .*it {lacked}")
 
     def test_a_kernel_without_btf_is_told_what_it_needs(self):
         console = self.refused(qemu.kernel_of(*KERNELS["6.12"][:2]), "mount -t tmpfs none /sys/kernel/btf")
