@@ -109,10 +109,12 @@ static void check_age(Check *check, const Place *here, const OtlpProfile *profil
 
         if (profile->time_unix_nano + PYROSCOPE_AGE_NS < now_ns)
                 check_error(check, here, "time_unix_nano", VALIDATE_BACKEND,
-                            "more than an hour ago: refused (outside of ingestion window)");
+                            "more than an hour ago: refused (outside of ingestion window); send it within the hour, or "
+                            "raise reject_older_than of the receiver's limits");
         else if (profile->time_unix_nano > now_ns + PYROSCOPE_AHEAD_NS)
                 check_error(check, here, "time_unix_nano", VALIDATE_BACKEND,
-                            "more than 10 minutes ahead: refused (outside of ingestion window)");
+                            "more than 10 minutes ahead: refused (outside of ingestion window); set the sender's "
+                            "clock");
 }
 
 /* Attributes that make a series: all but the ids of spans, and the service's name. */

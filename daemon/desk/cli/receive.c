@@ -33,6 +33,7 @@
 #include "host/cli/cli.h"
 #include "host/delivery/export/exporter.h"
 #include "host/service/config/config-exporter.h"
+#include "host/service/config/option-check.h"
 #include "host/service/run/demotion.h"
 
 #define DEFAULT_OUTPUT "spanprof-received"
@@ -425,16 +426,36 @@ static int read_tokens(Receive *receive) {
         return r > 0 ? STATUS_CONFIG : r < 0 ? STATUS_FAILURE : 0;
 }
 
+/* The port is part of the address, or an option of its own. */
+static int find_address(const Config *config, char *host, size_t size, uint16_t *portp) {
+        const ConfigOrigin *own = &config->origins[option_index(option_find("port", 4))];
+        bool has_port = false;
+
+        *portp = (uint16_t)config->receiver.port;
+        option_split_listen(config->receiver.listen, host, size, &has_port, portp);
+        if (!has_port || own->level == CONFIG_DEFAULT || *portp == config->receiver.port)
+                return 0;
+        log_error("listen = %s and port = %u name two ports: leave one of them out", config->receiver.listen,
+                  (unsigned)config->receiver.port);
+        return STATUS_CONFIG;
+}
+
 static int open_receiver(Receive *receive) {
+        char host[256] = "";
+        uint16_t port;
+        int r = find_address(receive->config, host, sizeof(host), &port);
         const ReceiverConfig config = {
-                .address = receive->config->receiver.listen,
-                .port = (uint16_t)receive->config->receiver.port,
+                .address = host,
+                .port = port,
                 .max_request_bytes = receive->config->receiver.max_request_bytes,
                 .bearer = receive->bearer.n ? &receive->bearer : NULL,
                 .on_request = on_request,
                 .userdata = receive,
         };
-        int r = receiver_new(&receive->receiver, receive->event, &config);
+
+        if (r)
+                return r;
+        r = receiver_new(&receive->receiver, receive->event, &config);
         if (r == RECEIVER_E_TAKEN)
                 log_error("cannot listen on port %u: %s; another receiver or collector runs there: stop it, or choose "
                           "another port with --port (--port 0 takes any free one)",

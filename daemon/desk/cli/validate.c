@@ -25,6 +25,7 @@ typedef struct ValidateRun {
         Input input;
         const char *name;               /* name of the current document */
         unsigned n_findings;
+        unsigned n_forms;               /* findings of the backend that another form of the data has not */
         JsonWriter json;
         bool invalid;
 } ValidateRun;
@@ -34,10 +35,19 @@ static void print_masked(const Text *line) {
         putchar('\n');
 }
 
+/* A time stays what it is in any form. */
+static bool is_form(const ValidateFinding *finding) {
+        const char *time = "time_unix_nano";
+        size_t n = strlen(finding->path), n_time = strlen(time);
+
+        return finding->rule == VALIDATE_BACKEND && (n < n_time || strcmp(finding->path + n - n_time, time));
+}
+
 static void print_line(const ValidateFinding *finding, void *userdata) {
         ValidateRun *run = userdata;
         _cleanup_(text_deinit) Text line = { 0 };
 
+        run->n_forms += is_form(finding);
         if (run->n_findings++ >= MAX_LINES)
                 return;
         text_printf(&line, "%s: %s: %s%s%s [%s]", run->name, finding->warning ? "warning" : "error",
@@ -88,12 +98,26 @@ static void print_tail(const ValidateRun *run, const ValidateCounts *counts) {
         print_masked(&line);
 }
 
+/* What is sent and what is converted for this backend has the form that it takes. */
+static void print_cure(const ValidateRun *run) {
+        const char *backend = run->config->form.backend;
+        _cleanup_(text_deinit) Text line = { 0 };
+
+        if (!run->n_forms)
+                return;
+        text_printf(&line, "%s: cure: `spanprof convert --backend %s FILE -o OTHER.pb` makes what %s takes, and so does "
+                           "`backend = %s` of [export]",
+                    run->name, backend, backend, backend);
+        print_masked(&line);
+}
+
 static int validate_document(ValidateRun *run, const char *name, const char *data, size_t size) {
         ValidateCounts counts;
         int r;
 
         run->name = name;
         run->n_findings = 0;
+        run->n_forms = 0;
         if (run->config->command.json)
                 print_head(run);
         r = otlp_validate_for(run->backend, (const uint8_t *)data, size,
@@ -102,8 +126,10 @@ static int validate_document(ValidateRun *run, const char *name, const char *dat
                 return r;
         if (run->config->command.json)
                 print_json_tail(&run->json, &counts);
-        else
+        else {
                 print_tail(run, &counts);
+                print_cure(run);
+        }
         run->invalid |= counts.n_errors != 0;
         return 0;
 }
@@ -175,7 +201,7 @@ const Verb verb_validate = {
                 "refuse or misread, with the path of the element. `-` is standard input. Warnings are what passes\n"
                 "today, but need not: fields of another version of the protocol, and forms that only some readers take.\n"
                 "With --backend, errors are also what that backend refuses (its limits and the age of data by its defaults),\n"
-                "and warnings what it leaves out.\n"
+                "and warnings what it leaves out; a last line names the cure.\n"
                 "Exit status: 0 = valid, 1 = there are errors, 2 = a file could not be read.\n"
                 "\n"
                 "  spanprof validate profiles/*.pb\n"

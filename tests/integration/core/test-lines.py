@@ -175,6 +175,9 @@ RUN = {
     "spanprof convert profiles/*.pb -o all.json": Run(leaves="all.json", then="spanprof validate all.json"),
     "spanprof convert *.jfr.lz4 --endpoint http://collector:4318 --log-level debug": Run(),
     "cat app.jfr | spanprof convert - -o - --format folded | flamegraph.pl": Run(says="<svg"),
+    "spanprof convert --backend %s FILE -o OTHER.pb":
+        Run(swap={"%s": "pyroscope", "FILE -o": "FILE.pb -o"}, leaves="OTHER.pb",
+            then="spanprof validate --backend pyroscope OTHER.pb"),
     "spanprof convert FILE -o FILE.json --pretty": Run(swap={"FILE -o": "FILE.pb -o"}, leaves="FILE.json"),
     "spanprof convert FILE -o FILE.json": Run(swap={"FILE -o": "FILE.pb -o"}, leaves="FILE.json"),
     "spanprof convert FILE -o FILE.folded": Run(swap={"FILE -o": "FILE.pb -o"}, leaves="FILE.folded"),

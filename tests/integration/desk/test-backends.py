@@ -9,6 +9,7 @@ oracle.enter()
 
 import collections
 import json
+import re
 
 import otlp_read
 import tap
@@ -172,6 +173,22 @@ class For(Case):
     def texts(self, findings, severity):
         return "\n".join(finding["text"] for finding in findings
                          if finding["severity"] == severity and finding["rule"] == "backend")
+
+    def test_the_cure_that_is_named_is_one(self):
+        """The line is run as it stands, for both files' names; an age is no matter of form."""
+        path, _ = self.written()
+        for backend in ("pyroscope", "parca"):
+            with self.subTest(backend=backend):
+                done = self.run_command([tap.SPANPROF, "validate", "--backend", backend, path])
+                line = re.search(r"(?m)^.*: cure: `spanprof (.*)` makes what", done.stdout)[1]
+                other = self.directory() / "OTHER.pb"
+                words = [{"FILE": path, "OTHER.pb": other}.get(word, word) for word in line.split()]
+                self.spanprof(*words)
+                left = [f["text"] for f in self.findings(other, backend) if f["rule"] == "backend"]
+                self.assertEqual([text for text in left if "ingestion window" not in text], [])
+                done = self.run_command([tap.SPANPROF, "validate", "--backend", backend, other])
+                self.assertNotIn("cure:", done.stdout)
+        self.assertNotIn("cure:", self.run_command([tap.SPANPROF, "validate", path]).stdout)
 
     def test_pyroscope_refuses_several_values_periods_of_0_hyphens_and_age(self):
         path, _ = self.written()

@@ -559,6 +559,36 @@ class Starts(Receive):
                              expect=1)
         self.assertIn("cannot listen on 192.0.2.1", done.stderr)
 
+    def test_an_address_may_have_its_port(self):
+        self.receive()
+        for address, host, taken in (("127.0.0.1:0", r"127\.0\.0\.1", False), ("[::1]:0", r"\[::1\]", False),
+                                     (f"127.0.0.1:{self.port}", "", True)):
+            with self.subTest(address=address):
+                command = ["receive", "--listen", address, "-o", str(self.directory())]
+                if taken:
+                    done = self.spanprof(*command, expect=1)
+                    self.assertIn(f"cannot listen on port {self.port}: ", done.stderr)
+                    continue
+                child = self.spawn([tap.SPANPROF, *command])
+                port = int(child.wait_for(rf"^listening on http://{host}:(\d+), storing in ").group(1))
+                self.assertNotEqual(port, 4318, "the default")
+
+    def test_without_a_port_an_address_has_that_of_the_option(self):
+        for address in ("::1", "[::1]", "localhost"):
+            with self.subTest(address=address):
+                child = self.spawn([tap.SPANPROF, "receive", "--listen", address, "--port", "0",
+                                    "-o", self.directory()])
+                child.wait_for(r"^listening on http://(\[::1\]|127\.0\.0\.1):\d+, storing in ")
+
+    def test_not_on_an_address_that_is_none_or_has_two_ports(self):
+        for address in ("127.0.0.1:http", "127.0.0.1:70000", ":4318", "", "[::1"):
+            with self.subTest(address=address):
+                done = self.spanprof("receive", "--listen", address, "-o", str(self.directory()), expect=2)
+                self.assertIn(f"`{address}` is neither ADDRESS nor ADDRESS:PORT, e.g. 127.0.0.1:4318", done.stderr)
+        done = self.spanprof("receive", "--listen", "127.0.0.1:0", "--port", "4318",
+                             "-o", str(self.directory()), expect=78)
+        self.assertIn("listen = 127.0.0.1:0 and port = 4318 name two ports: leave one of them out", done.stderr)
+
     def test_not_in_a_directory_that_cannot_be(self):
         for path in ("/proc/spanprof", "/dev/null", "/nonexistent/deeper"):
             done = self.spanprof("receive", "--port", "0", "-o", path, expect=1)

@@ -53,6 +53,36 @@ int option_check_metrics(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+int option_split_listen(const char *text, char *host, size_t size, bool *has_portp, uint16_t *portp) {
+        const char *first = strchr(text, ':'), *end = text + strlen(text);
+        bool is_bracketed = *text == '[' && end[-1] == ']';
+
+        if (*text && (!first || is_bracketed || (*text != '[' && first != strrchr(text, ':')))) {
+                size_t length = (size_t)(end - text) - 2 * is_bracketed;
+
+                if (length >= size)
+                        return 1;
+                snprintf(host, size, "%.*s", (int)length, text + is_bracketed);
+                *has_portp = false;
+                return 0;
+        }
+        if ((*text == '[' && !strstr(text, "]:")) || option_split_address(text, host, size, portp))
+                return 1;
+        *has_portp = true;
+        return 0;
+}
+
+int option_check_listen(const char *value, Text *problem) {
+        char host[256];
+        bool has_port;
+        uint16_t port;
+
+        if (!option_split_listen(value, host, sizeof(host), &has_port, &port))
+                return 0;
+        text_printf(problem, "`%s` is neither ADDRESS nor ADDRESS:PORT, e.g. 127.0.0.1:4318 or [::1]:4318", value);
+        return refuse(problem);
+}
+
 /* The end of a set that begins at @at; NULL = it has none. A `]` right at its start is one of its bytes. */
 static const char *end_of_set(const char *at) {
         at++;

@@ -19,9 +19,16 @@
  */
 int option_split_address(const char *text, char *host, size_t size, uint16_t *portp);
 
+/*
+ * The same, where the port may be left out: an address of several colons without brackets has none. Return:
+ * 0, 1 = it is no address. Outputs are written on success only.
+ */
+int option_split_listen(const char *text, char *host, size_t size, bool *has_portp, uint16_t *portp);
+
 /* Each: 0, OPTION_E_INVALID and @problem says why, without the option's name, -ENOMEM. */
 int option_check_glob(const char *item, Text *problem);
 int option_check_metrics(const char *value, Text *problem);
+int option_check_listen(const char *value, Text *problem);
 int option_check_comm(const char *item, Text *problem);
 int option_check_user(const char *item, Text *problem);
 int option_check_exclude(const char *item, Text *problem);
