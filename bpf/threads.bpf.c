@@ -126,36 +126,49 @@ static __always_inline void context_of(const struct abi_process *process, struct
         slot_of(process, thread);
 }
 
+/* A record under construction: it is too large for the stack. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct abi_thread);
+} looks SEC(".maps");
+
 SEC("iter/task")
 int threads(struct bpf_iter__task *context) {
         struct task_struct *task = context->task;
-        struct abi_thread thread = {};
         struct identity identity = {};
         const struct abi_process *row;
+        struct abi_thread *thread;
         struct scratch *scratch;
         uint32_t zero = 0;
 
         if (!task || task->flags & KERNEL_PF_KTHREAD || !identity_read(task, &identity))
                 return 0;
-        thread.time_ns = bpf_ktime_get_ns();
-        thread.tgid = identity.tgid;
-        thread.tid = identity.tid;
-        thread.arrival_ns = arrival_of(task);
+        thread = bpf_map_lookup_elem(&looks, &zero);
+        if (!thread)
+                return 0;
+        __builtin_memset(thread, 0, sizeof(*thread));
+        thread->time_ns = bpf_ktime_get_ns();
+        thread->tgid = identity.tgid;
+        thread->tid = identity.tid;
+        thread->arrival_ns = arrival_of(task);
         if (identity.tgid == setting_self_tgid) {
-                bpf_seq_write(context->meta->seq, &thread, sizeof(thread));
+                bpf_seq_write(context->meta->seq, thread, sizeof(*thread));
                 return 0;
         }
         row = bpf_map_lookup_elem(&processes, &identity.tgid);
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!row || !scratch || !select_copy(row, identity.start_time_ns, &scratch->process) ||
-            scratch->process.state != ABI_STATE_TARGET || state_of(task, &thread) & KERNEL_TASK_DEAD)
+            scratch->process.state != ABI_STATE_TARGET || state_of(task, thread) & KERNEL_TASK_DEAD)
                 return 0;
-        thread.start_time_ns = identity.start_time_ns;
-        thread.generation = scratch->process.generation;
-        thread.ns_tid = identity_innermost(task);
-        comm_copy(thread.comm, task->comm);
-        context_of(&scratch->process, &thread);
-        registers_of(task, scratch, &thread);
-        bpf_seq_write(context->meta->seq, &thread, sizeof(thread));
+        thread->start_time_ns = identity.start_time_ns;
+        thread->generation = scratch->process.generation;
+        thread->ns_tid = identity_innermost(task);
+        comm_copy(thread->comm, task->comm);
+        context_of(&scratch->process, thread);
+        registers_of(task, scratch, thread);
+        probes_of(task, thread);
+        bpf_seq_write(context->meta->seq, thread, sizeof(*thread));
         return 0;
 }

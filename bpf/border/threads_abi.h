@@ -22,6 +22,13 @@ enum {
         THREAD_SLOT_UNWRITTEN = 1 << 6,
 };
 
+enum { THREAD_MAX_PROBES = 8 };         /* calls of one thread through return probes that are told */
+
+/* A call whose return address is the kernel's trampoline (bpf/walk/rules.bpf.h). */
+struct abi_probe {
+        uint64_t stack, address;        /* place of the return address; the true one, 0 = no more */
+};
+
 struct abi_thread {
         uint64_t time_ns;               /* MONOTONIC: of this look */
         uint64_t start_time_ns;         /* as in struct abi_sample, like the next four */
@@ -50,6 +57,8 @@ struct abi_thread {
         uint8_t reserved[3];
         char comm[ABI_COMM_SIZE];
         struct node_layout node;        /* as in struct abi_process */
+        uint64_t trampoline;            /* 0 = the process has none */
+        struct abi_probe probes[THREAD_MAX_PROBES];     /* the latest first */
 };
 
-ABI_ASSERT(sizeof(struct abi_thread) == 312);
+ABI_ASSERT(sizeof(struct abi_thread) == 448);

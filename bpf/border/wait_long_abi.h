@@ -39,4 +39,4 @@ enum abi_wait_given {
         WAIT_GIVEN_NO_ROOM,             /* WAIT_MAX_STACKS */
 };
 
-ABI_ASSERT(sizeof(struct abi_wait_long) == 360);
+ABI_ASSERT(sizeof(struct abi_wait_long) == 496);

@@ -120,6 +120,7 @@ static __always_inline void wait_long_tell(const struct wait_thread *thread, uin
         if (row && row->generation == thread->generation)
                 wait_long_context(row, &to->thread);
         wait_long_registers((const struct task_struct *)task, &to->thread);
+        probes_of((const struct task_struct *)task, &to->thread);
 }
 
 /* When a wait without a stack is due. One that was listed before waits for twice the time. */

@@ -28,3 +28,20 @@
 #else
 #include "walk/registers-x86_64.bpf.h"
 #endif
+
+/* Notes the thread's calls through return probes, which the daemon needs to walk its stack. */
+static __always_inline void probes_of(const struct task_struct *task, struct abi_thread *thread) {
+        uint64_t at = probe_first(task);
+        struct rules_probe probe;
+
+        if (!at)
+                return;
+        thread->trampoline = probe_trampoline(task);
+        for (int i = 0; i < THREAD_MAX_PROBES; i++) {
+                if (!at || !rules_probe_read(at, &probe))
+                        return;
+                thread->probes[i].stack = probe.stack;
+                thread->probes[i].address = probe.address;
+                at = probe.next;
+        }
+}

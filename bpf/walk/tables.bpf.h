@@ -435,22 +435,26 @@ __attribute__((noinline)) int hotspot_step(struct unwind *unwind, struct rules *
         return hotspot_do_step(&step);
 }
 
-static inline uint64_t rules_probe_trampoline(void) {
-        struct task_struct *task = bpf_get_current_task_btf();
-
+static __always_inline uint64_t probe_trampoline(const struct task_struct *task) {
         if (!bpf_core_field_exists(struct mm_struct, uprobes_state) ||
             !bpf_core_field_exists(struct xol_area, vaddr))
                 return 0;
         return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-static inline uint64_t rules_probe_first(void) {
-        struct task_struct *task = bpf_get_current_task_btf();
+static inline uint64_t rules_probe_trampoline(void) {
+        return probe_trampoline(bpf_get_current_task_btf());
+}
 
+static __always_inline uint64_t probe_first(const struct task_struct *task) {
         if (!bpf_core_field_exists(struct task_struct, utask) ||
             !bpf_core_field_exists(struct uprobe_task, return_instances))
                 return 0;
         return (uint64_t)BPF_CORE_READ(task, utask, return_instances);
+}
+
+static inline uint64_t rules_probe_first(void) {
+        return probe_first(bpf_get_current_task_btf());
 }
 
 static inline bool rules_probe_read(uint64_t at, struct rules_probe *probe) {

@@ -81,7 +81,7 @@ static int walk_stack(ThreadWalker *walker, const Program *program, WalkedThread
         for (uint32_t most = USUAL_BYTES;; most = MOST_BYTES) {
                 copy_stack(walker, found->thread, most);
                 host_walk_thread(walker->walk, program->process, has_runtime, walker->stack,
-                                 found->thread->pointer, &result);
+                                 found->thread, &result);
                 if (result.end != ABI_STACK_LONG || most == MOST_BYTES)
                         break;
         }

@@ -6,6 +6,7 @@ Truth: the victim knows its return addresses from the compiler; symbol tables na
 programs must end at their root. sample-dump loads the rows as the daemon does, without a daemon around it.
 """
 import collections
+import json
 import os
 import random
 import signal
@@ -239,7 +240,7 @@ PROBED = """
 #include <unistd.h>
 #define SELF __attribute__((noinline)) int
 SELF leaf(int x) { for (volatile int i = 0; i < 1000000; i++); return x; }
-SELF mid(int x) { return leaf(x) + 1; }
+SELF mid(int x) { if (x < 0) pause(); return leaf(x) + 1; }
 SELF self(int n) { return n ? self(n - 1) + 1 : mid(n) + 1; }
 SELF top(int x) { return self(2) + x; }
 void *run(void *x) { for (;;) top(1); }
@@ -383,6 +384,23 @@ class Stacks(tap.TestCase):
         # A tick in between a probe and the work is rare.
         whole = sum(n for x, n in chains.items() if x[0] == "complete")
         self.assertGreaterEqual(whole / chains.total(), 0.98, chains)
+
+    def test_of_threads_that_wait_through_return_probes_of_others(self):
+        """The daemon walks these: the kernel's list of calls comes with the thread."""
+        probe, _ = self.compiled("probe", RETURN_PROBES)
+        path, symbols = self.compiled("probed", PROBED.replace("top(2)", "wait_in(4)")
+                                      .replace("void *run", "SELF wait_in(int n) "
+                                               "{ return (n ? wait_in(n - 1) : mid(-1)) + 1; }\nvoid *run"))
+        at = {name: start for start, name in symbols}
+        setter = self.spawn([probe, path, *(hex(at[x] - 0x400000) for x in ("mid", "mid", "wait_in"))])
+        if setter.wait_for(r"^(set|none)\n").group(1) == "none":
+            tap.skip("kernel: no return probes")
+        child = self.spawn([path])
+        child.wait_for("ready")
+        done = self.run_command([tap.SPANPROF, "stacks", child.pid, "--json"], expect=0)
+        chains = [[frame["function"] for frame in thread["frames"]] for thread in json.loads(done.stdout)["threads"]]
+        self.assertIn(["mid", *5 * ["wait_in"], "main", "_start"],
+                      [[name for name in chain if name in at] for chain in chains], chains)
 
     def assembled(self):
         """A program of ASSEMBLY, and where each of its functions begins."""

@@ -84,8 +84,8 @@ bool scan_decode(const uint8_t *code, size_t size, uint64_t address, ScanInstruc
 bool scan_arch_is_known(void);
 
 /*
- * The address of main(), which the code at the entry of a program loads for its first call; 0 = it is not known.
- * @address: of @code.
+ * The address of main(), which the code at the entry of a program loads for its first call; 0 = it is not
+ * known. @address: of @code.
  */
 uint64_t scan_main(const uint8_t *code, size_t size, uint64_t address);
 

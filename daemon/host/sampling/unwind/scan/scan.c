@@ -16,10 +16,10 @@
  * path may run into the middle of an instruction, and each return must find rsp + 8. Else all functions that
  * the paths lead through are given up. A jump by a table is followed if the code compares the index before.
  *
- * Beginnings are symbols, the file's entry, main() and targets of calls. An address that is loaded or relocated may
- * be one, too, or a label: it counts only where no path of the others leads. When a call's target turns out
- * to be a beginning, the gap is followed again with it, so that code behind a call that never returns is not
- * taken for its continuation.
+ * Beginnings are symbols, the file's entry, main() and targets of calls. An address that is loaded or
+ * relocated may be one, too, or a label: it counts only where no path of the others leads. When a call's
+ * target turns out to be a beginning, the gap is followed again with it, so that code behind a call that
+ * never returns is not taken for its continuation.
  *
  * A thread's first function may never return, and no code calls it by its name. It is known by who makes
  * threads: code that loads its address and calls what asks the kernel for a thread, which calls it with no

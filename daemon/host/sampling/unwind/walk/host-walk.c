@@ -127,6 +127,7 @@ struct HostWalk {
         const struct abi_stack *stack;
         uint64_t pending;               /* id of the object whose rows it lacks; 0 = none so far */
         const HostWalkLive *live;       /* NULL = copies alone */
+        const struct abi_thread *thread;        /* NULL = not known: a copy */
         ThreadState states[PYTHON_MAX_THREADS];
         uint32_t n_states;
         HostTable held[MAX_TABLES];
@@ -156,17 +157,22 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
         return -EFAULT;
 }
 
-/* The kernel's list of calls is not at hand here. */
+/* The kernel's list of calls comes with a thread, not with a copy. @at: number of a call, from 1 on. */
 static inline uint64_t rules_probe_trampoline(void) {
-        return 0;
+        return under_way->thread ? under_way->thread->trampoline : 0;
 }
 
 static inline uint64_t rules_probe_first(void) {
-        return 0;
+        return 1;
 }
 
 static inline bool rules_probe_read(uint64_t at, struct rules_probe *probe) {
-        return false;
+        const struct abi_probe *told = at <= THREAD_MAX_PROBES ? &under_way->thread->probes[at - 1] : NULL;
+
+        if (!told || !told->address)
+                return false;
+        *probe = (struct rules_probe){ .stack = told->stack, .address = told->address, .next = at + 1 };
+        return true;
 }
 
 static inline uint64_t rules_probe_stepped(uint64_t pc) {
@@ -422,7 +428,7 @@ void host_walk_enter(HostWalk *walk, const HostWalkLive *live) {
 }
 
 void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
-                      uint64_t pointer, HostWalkResult *resultp) {
+                      const struct abi_thread *thread, HostWalkResult *resultp) {
         struct rows_walk rows = { .unwind = &walk->unwind,
                                   .rules = &walk->rules,
                                   .frames = walk->frames,
@@ -438,9 +444,10 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         walk->has_runtime = has_runtime;
         walk->stack = stack;
         walk->pending = 0;
+        walk->thread = thread;
         under_way = walk;
         begin(walk, stack);
-        rows.python = begin_python(walk, pointer);
+        rows.python = begin_python(walk, thread ? thread->pointer : 0);
         while (python_step(&rows))
                 ;
         under_way = NULL;
@@ -455,7 +462,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
 
 void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
                HostWalkResult *resultp) {
-        host_walk_thread(walk, process, has_runtime, stack, 0, resultp);
+        host_walk_thread(walk, process, has_runtime, stack, NULL, resultp);
 }
 
 bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address) {

@@ -12,6 +12,7 @@
 
 #include "border/abi.h"
 #include "border/runtime_abi.h"
+#include "border/threads_abi.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/process.h"
 #include "host/sampling/unwind/tables/tables.h"
@@ -58,9 +59,12 @@ typedef struct HostWalkLive {
  */
 void host_walk_enter(HostWalk *walk, const HostWalkLive *live);
 
-/* As host_walk(), of a thread that has the thread pointer @pointer and does not run meanwhile. */
+/*
+ * As host_walk(), of a thread that does not run meanwhile. @thread: its thread pointer, and its calls through
+ * return probes; NULL = as host_walk().
+ */
 void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
-                      uint64_t pointer, HostWalkResult *resultp);
+                      const struct abi_thread *thread, HostWalkResult *resultp);
 
 /* Whether a thread of @live that waits for the futex at @address waits for the lock of a Python (the GIL). */
 bool host_walk_waits_for_lock(HostWalk *walk, uint64_t address);

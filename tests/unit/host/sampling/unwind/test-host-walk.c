@@ -369,7 +369,8 @@ Test(host_walk, comes_to_an_end_whatever_memory_and_entries_hold) {
                 for (unsigned i = 0; i < 4; i++) {
                         uint64_t pointer = i ? (uint64_t)random() % 4 : 0;
 
-                        host_walk_thread(walk, process, true, &copy.stack, pointer, &result);
+                        host_walk_thread(walk, process, true, &copy.stack,
+                                         &(struct abi_thread){ .pointer = pointer }, &result);
                         cr_assert_leq(result.n, ABI_MAX_USER_WORDS);
                         cr_assert_neq(result.end, ABI_STACK_INTERNAL);
                         n_frames += result.n;
