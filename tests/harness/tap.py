@@ -11,11 +11,11 @@
 
     tap.main()
 
-One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, `FILE.py --but NAME…` all
-others, and `--list` names them. `--long` before these sets LONG: a file that has a long form takes each release
-that can be had, or more samples. Where TEST_CASES in the environment has whole names of this file's cases,
-these alone run. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to ./build and
-this tree.
+One subtest per method; `FILE.py NAME…` runs those whose name contains one of NAME, `FILE.py --but NAME…`
+all others, and `--list` names them. `--long` before these sets LONG: a file that has a long form takes each
+release that can be had, or more samples. Where TEST_CASES in the environment has whole names of this file's
+cases, these alone run. Meson sets SPANPROF (the binary), BUILD_DIR and SOURCE_DIR; by hand they default to
+./build and this tree.
 
 A comment before each result says how long it took, and how much CPU: what is far below that has waited.
 

@@ -306,7 +306,7 @@ class Reload(Case):
             self.configure(f"[targets]\npid = {self.victim_.pid}\n[sampling]\nfrequency = 499\n")
             run = self.start("--config", self.file, endpoint=server.url("/"))
             tap.wait_until(lambda: server.requests, "profiles")
-            session.wait_cpu([self.victim_.pid], 0.05)      # else the window that is flushed may have no sample
+            session.wait_cpu([self.victim_.pid], 0.05)  # else the window that is flushed may have no sample
             held.set()
             os.kill(run.pid, signal.SIGHUP)
             tap.wait_until(lambda: "reading the configuration anew" in run.log, "the reload")
