@@ -28,8 +28,9 @@ run_tests() {
         give_back "$directory"
 }
 
-# Runs the cases again, one at a time, that failed in the log $2 of $1 and may have been disturbed: of what talks to
-# real processes, unless more of it failed than a neighbour explains. Prints the log of the second run, if any.
+# Runs the cases again, one at a time, that failed in the log $2 of $1 and may have been disturbed: of what
+# talks to real processes, unless more of it failed than a neighbour explains. Prints the log of the second
+# run, if any.
 second_run() {
         local directory=$1 log=$2 names cases
 

@@ -4,16 +4,16 @@
 
 usage: summarize.py [--phases DIRECTORY] LABEL=TESTLOG.json[+SECOND.json]…
        summarize.py --again TESTLOG.json    names, a line each, what of this log is worth a second run
-       summarize.py --cases TESTLOG.json    the cases that it is about: of suites that came to their end, what failed
+       summarize.py --cases TESTLOG.json    what failed in those that came to their end: cases, a line each
 
 DIRECTORY/phases has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; the line
 before the last says where the minutes went. A phase named as a LABEL is told by what ran in it. `meanwhile` beside
 it, if there is one, is about what was done at the same time.
 
-SECOND is the log of a second run, of cases of some suites and each suite alone (second_run() in conduct.sh). What
-failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what it
-said. The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start with
-`kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
+SECOND is the log of a second run, of cases of some suites and each suite alone (second_run() in conduct.sh).
+What failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what
+it said. The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start
+with `kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
 A log that is missing or empty counts as a failure too.
 """
 import json
