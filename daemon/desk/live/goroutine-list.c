@@ -2,7 +2,8 @@
 
 /*
  * Sorts the samples of goroutines into groups by process and size, and prints each group with its stack and
- * labels.
+ * labels. Before the groups of a process stands a table: how many goroutines wait for what, in which function
+ * of the program.
  */
 
 #include "desk/live/goroutine-list.h"
@@ -12,10 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/terminal/terminal.h"
+#include "core/base/terminal/text-table.h"
 #include "core/base/util/error.h"
+#include "core/base/util/macro.h"
 #include "core/base/util/text.h"
 #include "desk/live/frame-list.h"
 #include "desk/report/glossary.h"
+
+enum {
+        TABLE_ROWS = 20,
+        UNCUT = 10000,                  /* width for programs that read the table */
+};
 
 /* Goroutines that are alike in all that is known of them. */
 typedef struct Group {
@@ -145,6 +154,104 @@ static void print_group(const GoroutineList *list, const Group *group, FILE *out
                 fprintf(out, "%*s(ends here: %s)\n", FRAME_LIST_INDENT, "", glossary_end(end));
 }
 
+/* Go's own packages, in which a goroutine waits on behalf of the program. */
+static bool is_of_go(const char *function) {
+        static const char *const packages[] = { "runtime.", "internal/", "sync.", "sync/", "syscall.", "time.", "net.",
+                                                "os.", "os/", "io.", "bufio.", "context.", "net/http." };
+
+        for (size_t i = 0; i < ARRAY_SIZE(packages); i++)
+                if (!strncmp(function, packages[i], strlen(packages[i])))
+                        return true;
+        return false;
+}
+
+/* The innermost function of the program; of a goroutine of Go's own, the outermost one below its start. */
+static const char *own_function(const GoroutineList *list, const Group *group) {
+        const char *outermost = "";
+        size_t n;
+        const FrameWord *words = window_get_stack(list->window, group->sample.stack, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                const char *name = frame_list_texts(list->window, words[i]).name;
+
+                if (*name && !is_of_go(name))
+                        return name;
+                if (*name && strncmp(name, "runtime.goexit", strlen("runtime.goexit")))
+                        outermost = name;
+        }
+        return outermost;
+}
+
+/* A row of the table: goroutines that wait for the same in the same function, whatever their labels are. */
+typedef struct TableRow {
+        const char *state, *reason, *function;
+        uint64_t n;
+} TableRow;
+
+static int compare_rows(const void *left, const void *right) {
+        const TableRow *a = left, *b = right;
+
+        if (a->n != b->n)
+                return a->n > b->n ? -1 : 1;
+        return strcmp(a->function, b->function);
+}
+
+/* @groups: of one process. Return: how many rows there are. */
+static size_t make_rows(const GoroutineList *list, const Group *groups, size_t n, TableRow *rows) {
+        size_t n_rows = 0, at;
+
+        for (size_t i = 0; i < n; i++) {
+                TableRow row = { text_of(list, &groups[i], "wait.state"), text_of(list, &groups[i], "wait.reason"),
+                                 own_function(list, &groups[i]), groups[i].n };
+
+                for (at = 0; at < n_rows; at++)
+                        if (!strcmp(rows[at].state, row.state) && !strcmp(rows[at].reason, row.reason) &&
+                            !strcmp(rows[at].function, row.function))
+                                break;
+                if (at == n_rows)
+                        rows[n_rows++] = row;
+                else
+                        rows[at].n += row.n;
+        }
+        qsort(rows, n_rows, sizeof(*rows), compare_rows);
+        return n_rows;
+}
+
+static void print_rows(const TableRow *rows, size_t n, FILE *out) {
+        static const Column columns[] = { { "goroutines", COLUMN_RIGHT }, { "wait", COLUMN_LEFT },
+                                          { "in", COLUMN_NAME } };
+        TextTable table;
+        unsigned width = cli_output_width();
+        uint64_t n_rest = 0;
+
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)TABLE_ROWS); i++) {
+                text_table_add(&table, "%" PRIu64, rows[i].n);
+                text_table_add(&table, "%s%s%s", rows[i].state, *rows[i].reason ? " on " : "", rows[i].reason);
+                text_table_add(&table, "%s", *rows[i].function ? rows[i].function : "[unknown]");
+        }
+        for (size_t i = TABLE_ROWS; i < n; i++)
+                n_rest += rows[i].n;
+        fputc('\n', out);
+        (void)text_table_print(&table, FRAME_LIST_INDENT, width ? width : UNCUT, out);
+        if (n_rest)
+                fprintf(out, "%*s… and %" PRIu64 " in %zu more places\n", FRAME_LIST_INDENT, "", n_rest, n - TABLE_ROWS);
+        text_table_deinit(&table);
+}
+
+/* One place alone needs no table. */
+static void print_table(const GoroutineList *list, size_t from, FILE *out) {
+        _cleanup_(freep) TableRow *rows = NULL;
+        size_t n = 0;
+
+        while (from + n < list->n && list->groups[from + n].pid == list->groups[from].pid)
+                n++;
+        rows = calloc(n, sizeof(*rows));
+        n = rows ? make_rows(list, &list->groups[from], n, rows) : 0;
+        if (n > 1)
+                print_rows(rows, n, out);
+}
+
 static void print_head(const GoroutineList *list, size_t from, FILE *out) {
         const Group *first = &list->groups[from];
         uint64_t n = 0;
@@ -177,8 +284,10 @@ static void print_left_out(const GoroutinesSeen *seen, FILE *out) {
 
 void goroutine_list_print(const GoroutineList *list, FILE *out) {
         for (size_t i = 0; i < list->n; i++) {
-                if (!i || list->groups[i].pid != list->groups[i - 1].pid)
+                if (!i || list->groups[i].pid != list->groups[i - 1].pid) {
                         print_head(list, i, out);
+                        print_table(list, i, out);
+                }
                 print_group(list, &list->groups[i], out);
         }
         print_left_out(list->seen, out);

@@ -253,7 +253,13 @@ class Goroutines(Looks, session.NamingCase):
         done = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0)
         self.assertRegex(done.stdout, r"\n\d+ goroutines? blocked on sync.Mutex.Lock:\n"
                          r"    waits for a sync.Mutex, which does not know who has it\n")
-        self.assertRegex(done.stdout, rf"\npid {child.pid} \(go-waits\): \d+ goroutines wait\n")
+        total = re.search(rf"\npid {child.pid} \(go-waits\): (\d+) goroutines wait\n", done.stdout)
+        table = re.findall(r"(?m)^ {4,}(\d+)  ((?:blocked|runnable)\b.*?)  +(\S+)$", done.stdout)
+        self.assertEqual(sum(int(n) for n, _, _ in table), int(total[1]))
+        self.assertEqual(table, sorted(table, key=lambda row: -int(row[0])))
+        self.assertIn((str(WAITS["locks"]), "blocked on sync.Mutex.Lock", "main.locks"), table)
+        in_receives = WAITS["receives"] + WAITS["works"]  # which calls it, with a label
+        self.assertIn((str(in_receives), "blocked on chan receive", "main.receives"), table)
         self.assertRegex(done.stdout, rf"\n13 goroutines blocked on chan receive:\n    span {SPAN} of trace {TRACE}\n"
                          r"    tenant = blue\n    runtime.gopark +go-waits(  \S+)?\n")
 
