@@ -131,6 +131,7 @@ class Command(Record):
             done = self.record(*options, "-F", "999", "-o", "x.folded", "--", "sh", "-c", script)
             self.assertRegex(done.stderr, r"(?m)^  samples +[1-9]")
             self.assertEqual("with --off-cpu waits are counted, too" in done.stderr, told, done.stderr)
+            self.assertEqual("`report --wall` of that file" in done.stderr, told)
 
     def test_has_standard_output_for_itself_in_a_file_or_pipe(self):
         """As with perf, strace and time. On a terminal tables stand behind it."""
