@@ -209,6 +209,10 @@ RUN = {
     "spanprof %s --help --all": Run(swap={"%s": "top"}, says="Usage"),
     "./bootstrap help": Run(says="usage:"),
     # ---- fixes of the doctor
+    "sed 's|runbook: \"/usr/share/doc/spanprof/OPERATING.md|runbook_url: \"https://wiki.example/spanprof|' "
+    "/usr/share/spanprof/monitoring/spanprof.rules.yaml > spanprof.rules.yaml":
+        Run(then="grep -q 'runbook_url: \"https://wiki.example/spanprof#' spanprof.rules.yaml "
+                 "&& ! grep -q runbook: spanprof.rules.yaml"),
     "df -h %s": Run(swap={"%s": "/var/lib"}, says="Mounted"),
     "ip -brief address": Run(says="lo"),
     "curl -v '%s'": Run(swap={"%s": "http://localhost:4318/"}, says="HTTP/1", needs="curl"),

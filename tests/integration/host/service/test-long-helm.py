@@ -37,7 +37,8 @@ COMPLETE = {
     "podsDirectory": "/var/log/others", "podsFromApi": True, "paranoidNodes": True, "symbols": "local", "frequency": 49,
     "maxCpu": 7, "maxMemory": "256MiB", "config": "[sampling]\ndepth = 64\n",
     "spool": {"hostPath": "/data/spanprof/", "maxBytes": "2GiB"},
-    "metrics": {"port": 9999, "podMonitor": True, "rules": True, "from": [{"podSelector": {"matchLabels": {"a": "b"}}}]},
+    "metrics": {"port": 9999, "podMonitor": True, "runbookUrl": "https://wiki.example/spanprof",
+                "rules": True, "from": [{"podSelector": {"matchLabels": {"a": "b"}}}]},
     "resources": {"limits": {"memory": "300Mi"}},
     "priorityClass": {"create": True, "value": 5, "name": ""},
     "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}},
@@ -66,6 +67,7 @@ WRONG = (
     ({"targets": {"exe": "node"}}, "targets.exe: Invalid type. Expected: array, given: string"),
     ({"targets": {"exe": ["a\nall = on"]}}, "targets.exe.0: Does not match pattern"),
     ({"metrics": {"port": 0}}, "metrics.port: Must be greater than or equal to 1"),
+    ({"metrics": {"runbookUrl": "wiki/spanprof"}}, "metrics.runbookUrl: Does not match pattern"),
     ({"arch": "x86_64"}, 'arch: arch must be one of the following: "", "amd64", "arm64"'),
     ({"updateStrategy": {"type": "Recreate"}}, "updateStrategy.type must be one of the following"),
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, 'Property name of "app.kubernetes.io/name" does not match'),
@@ -350,6 +352,15 @@ class Chart(tap.TestCase):
         self.assertEqual(names(COMPLETE), (own, [own]))
         self.assertEqual(names(SECOND), ("theirs", []))
         self.assertEqual(names(THIRD), (None, []))
+
+    def test_alerts_link_to_the_runbook_by_one_setting(self):
+        rules = [rule for group in self.of(self.objects(COMPLETE), "PrometheusRule")["spec"]["groups"]
+                 for rule in group["rules"]]
+        self.assertGreater(len(rules), 5)
+        for rule in rules:
+            self.assertEqual(rule["annotations"]["runbook_url"],
+                             f"https://wiki.example/spanprof#{rule['alert'].lower()}")
+            self.assertNotIn("runbook", rule["annotations"])
 
     def test_a_change_of_headers_starts_the_pods_again(self):
         def checksum(value):

@@ -28,6 +28,11 @@ def known():
     families["spanprof_kernel_file_readable"] = {
         "file": set(re.findall(r'\[KERNEL_FILE_\w+\] = \{ "([\w-]+)", "/', files))
     }
+    # labels whose values are those of services: check-metrics.py holds the table against the sources
+    for name, labels in re.findall(r"(?m)^\| `(\w+)` \| \w+ \| `([\w, ]+)` \|",
+                                   (tap.SOURCE_DIR / "docs/METRICS.md").read_text()):
+        for label in labels.split(", "):
+            families.setdefault(name, {}).setdefault(label, set())
     exports = (tap.SOURCE_DIR / "daemon/host/service/control/exports.c").read_text()
     for name in re.findall(r'^        \{ "(\w+)", "[^"]+",\s', exports, re.M):
         families[f"spanprof_receiver_{name}"] = {"receiver": {"[export]"}}
@@ -132,6 +137,14 @@ class Monitoring(tap.TestCase):
         for expression in expressions:
             self.assertEqual(list(problems(without_variables(expression), known())), [])
         self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
+
+    def test_dashboard_has_cpu_by_operation_and_memory(self):
+        board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
+        panels = {panel["title"]: " ".join(t["expr"] for t in panel["targets"]) for panel in board["panels"]}
+        self.assertIn("by (service, operation) (rate(spanprof_span_cpu_seconds_total{", panels["CPU by operation"])
+        self.assertIn("process_resident_memory_bytes", panels["Memory of the daemon"])
+        wrong = panels["CPU by operation"].replace("operation", "route")
+        self.assertTrue(list(problems(without_variables(wrong), known())))
 
     def test_dashboard_chooses_by_cluster_and_node(self):
         board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
