@@ -11,11 +11,12 @@
  *     names N DIR     N mappings of a file below DIR whose path is as long as maps can show it: 14 KiB,
  *                     newlines escaped
  *     slots N         a context ring of N slots; a short thread after the other, which use all of its slots
+ *     sleepers N      N threads that each sleep 1 to 6 ms, again and again
  *     crowd N DIR     maps N files of DIR, named 0, 1 …, as executable, each by its first page
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
- * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots and crowd. Prints first,
- * once it is as hostile as it gets:
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers and crowd.
+ * Prints first, once it is as hostile as it gets:
  *     pid 4711
  */
 #include <errno.h>
@@ -165,6 +166,25 @@ static void use_slots(void) {
         }
 }
 
+static void *sleep_often(void *number) {
+        useconds_t us = 1000 + (useconds_t)((uintptr_t)number % 6) * 1000;
+
+        while (!victim_stopped)
+                usleep(us);
+        return NULL;
+}
+
+static void make_sleepers(unsigned n) {
+        pthread_attr_t attributes;
+        pthread_t thread;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, 64 << 10);
+        for (uintptr_t i = 0; i < n; i++)
+                if (pthread_create(&thread, &attributes, sleep_often, (void *)i))
+                        fail("thread");
+}
+
 static void map_crowd(unsigned n, const char *directory) {
         char name[16];
 
@@ -202,16 +222,16 @@ static void map_long_names(unsigned n, const char *directory) {
 
 int main(int argc, char **argv) {
         static const char usage[] =
-                "victim-hostile still|churn|reserve|remap|rings|names|slots|crowd|files [N [DIR] | FILE…]";
+                "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|crowd|files [N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
-        bool slots = !strcmp(mode, "slots"), crowd = !strcmp(mode, "crowd");
+        bool slots = !strcmp(mode, "slots"), crowd = !strcmp(mode, "crowd"), sleeps = !strcmp(mode, "sleepers");
         char *base = NULL;
         pthread_t thread;
 
         victim_stop_after(0);
-        if (!slots && !crowd && pthread_create(&thread, NULL, hostile_burn, NULL))
+        if (!slots && !crowd && !sleeps && pthread_create(&thread, NULL, hostile_burn, NULL))
                 fail("thread");
         if (files)
                 map_files(argc, argv);
@@ -221,6 +241,8 @@ int main(int argc, char **argv) {
                 map_crowd(n, argv[3]);
         else if (slots)
                 make_ring(n);
+        else if (sleeps)
+                make_sleepers(n);
         else if (!strcmp(mode, "rings"))
                 make_rings(n);
         else if (!strcmp(mode, "reserve"))

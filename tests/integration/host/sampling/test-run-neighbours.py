@@ -68,9 +68,12 @@ class Neighbours(session.TestCase):
         session.wait_cpu([child.pid], 1.0)
         return child
 
+    options = ()
+
     def start_daemon(self):
         control = self.directory() / "control.sock"
-        return self.start("--comm", "victim-hostile,victim-ring", "--frequency", "499", "--control", control), control
+        return self.start("--comm", "victim-hostile,victim-ring", "--frequency", "499", "--control", control,
+                          *self.options), control
 
     def alone(self):
         run, _ = self.start_daemon()
@@ -129,6 +132,12 @@ class Neighbours(session.TestCase):
         directories = [self.files(8000, b"no program") for _ in range(3)]
         self.compare(lambda place: [self.child(place, "hostile", "crowd", 8000, one) for one in directories],
                      lambda _, value: value("spanprof_objects_total", result="over_cap") > 0)
+
+    def test_hundreds_of_threads_that_sleep_some_milliseconds(self):
+        """Their waits have rings and sums of their own: the books of ticks balance with none lost (beside())."""
+        self.options = ("--off-cpu",)
+        self.compare(lambda place: [self.child(place, "hostile", "sleepers", 400)],
+                     lambda _, value: value("spanprof_waits_total", event="begun") > 100_000)
 
     def files(self, n, data):
         directory = self.directory()
