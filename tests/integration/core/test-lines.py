@@ -305,7 +305,8 @@ NOT_RUN = {
 
 # names in prose, of others' programs or of a part of a line: nobody types just that
 NAMES = (r"perf (record|report|script|sched)( .*)?", r"perf --call-graph dwarf", r"corotracer -export csv",
-         r"unshare -fp --mount-proc", r"go tool \w+( -top)?", r"go build -pgo=", r"readelf -\S+( \S+)?",
+         r"unshare -fp --mount-proc", r"sudo nsenter --target 1 --time( COMMAND)?",
+         r"go tool \w+( -top| -diff_base)?", r"go build -pgo=", r"readelf -\S+( \S+)?",
          r"node --perf-basic-prof", r"node --use-largepages", r"corotracer FLAG…",
          r"flamegraph\.pl FILE.*", r"go tool pprof -http=.*",
          r"spanprof --config", r"spanprof record -- (COMMAND|PROGRAM)", r"spanprof spool")

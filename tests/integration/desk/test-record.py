@@ -133,6 +133,15 @@ class Command(Record):
             self.assertEqual("with --off-cpu waits are counted, too" in done.stderr, told, done.stderr)
             self.assertEqual("`report --wall` of that file" in done.stderr, told)
 
+    def test_says_that_clocks_of_a_time_namespace_do_not_fit(self):
+        for offset in ("--boottime", "--monotonic"):
+            command = ["unshare", "--time", offset, "1000000"]
+            if self.run_command([*command, "true"]).returncode:
+                tap.skip("kernel: no time namespaces")
+            done = self.run_command([*command, tap.SPANPROF, "record", "-o", self.where / "x.folded", "--", "true"],
+                                    expect=78)
+            self.assertIn("in a time namespace with an offset", done.stderr)
+
     def test_has_standard_output_for_itself_in_a_file_or_pipe(self):
         """As with perf, strace and time. On a terminal tables stand behind it."""
         script = "echo payload; while [ $((i+=1)) -lt 200000 ]; do :; done"

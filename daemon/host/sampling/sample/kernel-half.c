@@ -322,6 +322,11 @@ static int load(KernelHalf *half, const SamplerConfig *config) {
         char path[TYPES_PATH_SIZE];
         int r;
 
+        if (!machine_has_own_time(NULL)) {
+                log_error("this process is in a time namespace with an offset (/proc/self/timens_offsets): its clocks are "
+                          "not those of samples and processes; start it outside (`sudo nsenter --target 1 --time` in front)");
+                return SAMPLER_E_UNUSABLE;
+        }
         half->skeleton = open_skeleton(config->btf_path, &types, path);
         if (!half->skeleton)
                 return kernel_half_refuse("open the kernel half", -errno);

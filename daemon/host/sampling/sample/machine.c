@@ -213,6 +213,19 @@ int machine_namespace(uint32_t *inodep) {
         return 0;
 }
 
+bool machine_has_own_time(const char *text) {
+        _cleanup_(freep) char *read = NULL;
+        long long seconds, ns;
+        int size;
+
+        if (!text && read_small("/proc/self/timens_offsets", &read))
+                return true;
+        for (text = text ?: read; sscanf(text, "%*s %lld %lld%n", &seconds, &ns, &size) == 2; text += size)
+                if (seconds || ns)
+                        return false;
+        return true;
+}
+
 bool machine_has_all_users(void) {
         _cleanup_(freep) char *text = NULL;
         unsigned long inside, outside, n;

@@ -71,6 +71,13 @@ int machine_setting(const char *name, int64_t *valuep);
 /* Inode of our own PID namespace, 0 if it is the machine's first one. Return: 0, MACHINE_E_UNREADABLE. */
 int machine_namespace(uint32_t *inodep);
 
+/*
+ * Whether our clocks are those of the kernel. In a time namespace with an offset (restored containers) /proc
+ * and clock_gettime() have other times than samples and processes. @text: /proc/self/timens_offsets; NULL =
+ * read it, and older kernels have none.
+ */
+bool machine_has_own_time(const char *text);
+
 /* Whether our ids of users are those of the first user namespace, all of them. */
 bool machine_has_all_users(void);
 

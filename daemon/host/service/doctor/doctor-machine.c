@@ -197,6 +197,15 @@ static void check_time(Doctor *doctor) {
         doctor_judge_time(doctor, time(NULL), adjtimex(&timex));
 }
 
+void doctor_judge_offset(Doctor *doctor, const char *offsets) {
+        bool is_own = machine_has_own_time(offsets);
+
+        doctor_add(doctor, "time-namespace", is_own ? DOCTOR_OK : DOCTOR_FAIL,
+                   "sudo nsenter --target 1 --time COMMAND   # starts the command outside of the time namespace", "%s",
+                   is_own ? "has the machine's clocks"
+                          : "has clocks with an offset: times of processes and samples do not fit");
+}
+
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown) {
         bool closed = strstr(lockdown, "[confidentiality]");
 
@@ -246,6 +255,7 @@ void doctor_check_kernel(Doctor *doctor) {
         check_lockdown(doctor);
         check_clock(doctor);
         check_time(doctor);
+        doctor_judge_offset(doctor, NULL);
         check_load(doctor);
 }
 

@@ -81,6 +81,7 @@ void doctor_judge_files(Doctor *doctor, const KernelFiles *files);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
+void doctor_judge_offset(Doctor *doctor, const char *offsets);  /* NULL = of this process */
 /* @becomes: the user that root's daemon will be; NULL = there is no such user. */
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change);
 /* @what, @fix: words for it. @end: when it ends, @now: seconds since 1970. */

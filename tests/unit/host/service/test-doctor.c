@@ -171,6 +171,16 @@ Test(doctor, knows_what_lockdown_forbids) {
         cr_assert_eq(doctor.findings[2].verdict, DOCTOR_OK);
 }
 
+/* As /proc/self/timens_offsets has it after `unshare --time --boottime 86400`. */
+Test(doctor, refuses_clocks_of_a_time_namespace_with_an_offset) {
+        doctor_judge_offset(&doctor, "monotonic           0         0\nboottime            0         0\n");
+        doctor_judge_offset(&doctor, "monotonic           0         0\nboottime        86400         0\n");
+        doctor_judge_offset(&doctor, "monotonic          -1 999999999\nboottime            0         0\n");
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_FAIL);
+        cr_assert_eq(doctor.findings[2].verdict, DOCTOR_FAIL);
+}
+
 Test(doctor, tells_a_clock_that_was_never_set_from_one_that_nobody_keeps) {
         doctor_judge_time(&doctor, 1800000000, TIME_OK);
         doctor_judge_time(&doctor, 1800000000, TIME_ERROR);
