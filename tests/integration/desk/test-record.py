@@ -7,6 +7,7 @@ oracle.enter()
 
 import base64
 import collections
+import grp
 import gzip
 import json
 import os
@@ -399,6 +400,30 @@ class Choice(Record):
         self.assertGreater(len(result.of(victim.pid)), 0)
         self.assertNotIn(child.pid, result.pids)
         self.assertGreater(whole.summary["delivered"], 0)
+
+    def test_who_is_not_root_records_by_the_lines_of_the_documents(self):
+        """OPERATING.md, Without root: a copy with capabilities, which one group may run."""
+        tap.need_root()
+        tap.need_tool("setcap")
+        text = (tap.SOURCE_DIR / "docs/OPERATING.md").read_text().split("### Without root\n")[1].split("\n## ")[0]
+        place, group = self.directory(), grp.getgrgid(100)
+        place.chmod(0o755)
+        program = place / "spanprof"
+        for line in re.findall(r"(?m)^    sudo ((?:install|setcap) .+)$", text):
+            words = [{"/usr/sbin/spanprof": tap.SPANPROF, "/usr/local/bin/spanprof": program, "profilers": group.gr_name}
+                     .get(word, word) for word in line.split()]
+            self.run_command(words, expect=0, env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})
+        self.assertEqual(stat.S_IMODE(program.stat().st_mode), 0o750)
+        victim, own = self.victim("chain", "4"), place / "own"
+        own.mkdir()
+        os.chown(own, 65534, -1)
+        command = [program, "record", "-p", str(victim.pid), "-d", "0.5", "-o", own / "cpu.pb"]
+        nobody = {"user": 65534, "extra_groups": [], "env": session.clean_environment()}
+        self.run_command(command, expect=0, group=group.gr_gid, **nobody)
+        self.assertEqual((own / "cpu.pb").stat().st_uid, 65534)
+        self.assertIn("main", {frame.name for s in otlp_read.samples(own / "cpu.pb") for frame in s.frames})
+        with self.assertRaises(PermissionError):
+            self.run_command(command, group=65534, **nobody)
 
     def test_of_nobody_is_a_mistake(self):
         self.assertIn("record what?", self.record(expect=USAGE).stderr)
