@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/version: every place has one version, each in its own spelling, and one that differs is told."""
+"""packaging/version: every place has one version, each in its own spelling, and one that differs is told. And
+what packages say of licences is what the files say."""
+import fnmatch
 import json
 import os
 import re
@@ -22,6 +24,28 @@ SPELLINGS = {
                                   "7.8.9"),
     "7.8.9": ("7.8.9", "7.8.9", "7.8.9", "7.8.9"),
 }
+
+
+class Copyright(tap.TestCase):
+    def test_names_the_licence_that_each_file_has(self):
+        """By Debian's rules of the format: a star also stands for slashes, and the last stanza that fits counts."""
+        text = (tap.SOURCE_DIR / "packaging/debian/copyright").read_text()
+        stanzas = [(files.split(), licence) for files, licence in
+                   re.findall(r"^Files: (.+(?:\n .+)*)\nCopyright: .+\nLicense: (.+)$", text, re.M)]
+        self.assertEqual(text.count("Files: "), len(stanzas))
+        told = {}
+        for folder in ("bpf", "daemon", "sdk", "packaging", "proto", "systemd", "tests"):
+            for path in sorted((tap.SOURCE_DIR / folder).rglob("*.*")):
+                name = str(path.relative_to(tap.SOURCE_DIR))
+                head = path.read_bytes()[:300] if path.is_file() and "/target/" not in name else b""
+                found = re.search(rb"SPDX-License-Identifier: ([\w.-]+(?: OR [\w.-]+)*)", head)
+                if found:
+                    told[name] = found[1].decode().replace(" OR ", " or ")
+        self.assertGreater(len(told), 1000)
+        written = {name: kind for globs, kind in stanzas for name in told
+                   if any(fnmatch.fnmatch(name, glob) for glob in globs)}
+        self.assertEqual(written, told)
+        self.assertEqual(set(told.values()), {"Apache-2.0", "GPL-2.0-only", "Apache-2.0 or GPL-2.0-only"})
 
 
 class Version(tap.TestCase):
