@@ -219,10 +219,13 @@ static bool waits_for_mutex(const ThreadList *list, const Row *row) {
 static void find_holders(ThreadList *list) {
         for (size_t i = 0; i < list->threads->n; i++) {
                 const ThreadWait *thread = &list->threads->threads[i];
-                Row *row = thread->holder || thread->lock ? find_row(list, thread->tgid, thread->tid) : NULL;
+                bool is_told = thread->holder || thread->lock || thread->name;
+                Row *row = is_told ? find_row(list, thread->tgid, thread->tid) : NULL;
 
                 if (row)
                         row->lock = thread->lock;
+                if (row && thread->name)
+                        row->name = thread->name;
                 if (row && (thread->lock || waits_for_mutex(list, row)))
                         row->holder = thread->holder;
         }
@@ -375,6 +378,7 @@ static void print_lock(const RuntimeLock *lock, FILE *out) {
                 [RUNTIME_LOCK_PARKED] = "parked for",
                 [RUNTIME_LOCK_OWNED] = "waits for",
                 [RUNTIME_LOCK_OWNERLESS] = "waits for",
+                [RUNTIME_LOCK_NONE] = "",
         };
 
         fprintf(out, "%*s%s ", INDENT, "", texts[lock->kind]);
@@ -562,6 +566,7 @@ static const char *const lock_kinds[RUNTIME_N_LOCK_KINDS] = {
         [RUNTIME_LOCK_PARKED] = "park",
         [RUNTIME_LOCK_OWNED] = "lock",
         [RUNTIME_LOCK_OWNERLESS] = "lock",
+        [RUNTIME_LOCK_NONE] = "",
 };
 
 static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {

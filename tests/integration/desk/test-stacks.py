@@ -299,12 +299,14 @@ class Stacks(tap.TestCase):
                     self.assertIn(f"\npython {version[0]}.{version[1]}: no locks are read of this release\n", text)
                     self.assertFalse([thread for thread in found.values() if "lock" in thread])
                     continue
+                self.assertEqual({found[tid]["name"]: tid for tid in tids.values()}, tids)
+                self.assertRegex(text, r"(?m)^    thread \d+ idle has the lock$")
                 for name, tid in tids.items():
                     thread, (lock, owner, deadlock) = found[tid], PYTHON_LOCKS.get(name, (None, None, None))
                     self.assertEqual((thread.get("lock_class"), thread.get("holder_tid"), thread.get("deadlock")),
                                      (lock, owner and tids[owner], deadlock), name)
                 first, second = sorted((tids["left"], tids["right"]))
-                self.assertRegex(text, rf"(?m)^deadlock: {first} \w+ → {second} \w+ → {first}$")
+                self.assertRegex(text, rf"(?m)^deadlock: {first} (left|right) → {second} (left|right) → {first}$")
                 self.assertEqual(text.count("deadlock: "), 1)
                 self.assertIn("    waits for a _thread.lock, which does not know who has it\n", text)
 

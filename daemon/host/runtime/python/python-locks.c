@@ -12,6 +12,13 @@
  * does so on a word of its lock, a semaphore, which the kernel knows: that lock it is, if the object is
  * alive. A freed one has no count of references: what lies there then is NULL, or an address.
  *
+ * Threads have names, too, which the kernel does not know before 3.14. The outermost function of one that
+ * `threading` has made is Thread._bootstrap, and its first local is the Thread. Where an object has the value
+ * of `_name`, the keys say that its class has for all of them:
+ *
+ *     type { …, cached keys } ─▶ { 32 bytes, indexes, entries: { "_target", – } { "_name", – } … }
+ *     3.11, 3.12    values, or a dict, stand in front of the object      3.13   behind it, if it has no dict
+ *
  * From 3.14 on a thread waits on a word of its own, so that nothing tells which lock it is.
  */
 #include "host/runtime/python/python-locks.h"
@@ -20,6 +27,7 @@
 #include <string.h>
 
 #include "core/base/util/macro.h"
+#include "host/runtime/python/python-text.h"
 
 enum {
         FIRST_RELEASE = 0x030b,         /* thread states have the kernel's id of their thread */
@@ -28,7 +36,16 @@ enum {
         MAX_LOCALS = 48,                /* words of a frame that are looked at */
         MAX_INTERPRETERS = 64,
         MAX_THREADS = 4096,
+        MAX_READS = 200000,             /* memory may lead in circles; a thread takes some hundred */
         MAX_NAME = 32,
+        MAX_FRAMES = 512,
+        MAX_KEYS = 64,
+        /* a type: how large its objects are, and where its cached keys may be */
+        TYPE_SIZE = 32, TYPE_KEYS = 848, TYPE_KEYS_PLACES = 10,
+        KEYS_HEAD = 32, KEYS_INDEX_SHIFT = 8, KEYS_N = 3, KEYS_IS_TEXT = 16,
+        /* in front of an object: 3.11 has both words */
+        BEFORE_VALUES = 32, BEFORE_DICT = 24,
+        INLINE_VALUES = 8,              /* 3.13: bytes in front of the values behind an object */
         PAGE = 4096,
 };
 
@@ -51,10 +68,12 @@ typedef struct Look {
         RuntimeLocks *result;
         uint64_t types[KIND_METHOD + 1];        /* those that were met; 0 = not yet */
         uint64_t interpreters;          /* address of the first one's address */
+        uint32_t *n_reads;
 } Look;
 
 static bool read_words(const Look *look, uint64_t address, uint64_t *words, size_t n) {
         return address >= PAGE && !(address & 7) && !(address >> RUNTIME_KIND_SHIFT) &&
+                (*look->n_reads)++ < MAX_READS &&
                 python_reader_read(look->reader, address, words, n * sizeof(*words));
 }
 
@@ -100,6 +119,88 @@ static bool read_lock(Look *look, uint64_t value, uint64_t words[N_WORDS], Kind 
                 value = words[METHOD_SELF];
         }
         return false;
+}
+
+/* ---- names of threads ---- */
+
+static bool is_text(const Look *look, uint64_t object, const char *text) {
+        char found[PYTHON_MAX_TEXT];
+
+        return object && !(object & 7) &&
+                python_text_read(look->reader, look->layout, object, UINT64_MAX, found) &&
+                !strcmp(found, text);
+}
+
+/* Where values of the attribute stand among those of an object of @type; -1 = it is not known. */
+static int find_key(const Look *look, uint64_t type, const char *name) {
+        uint64_t places[TYPE_KEYS_PLACES], head[KEYS_N + 1], entry;
+
+        if (!read_words(look, type + TYPE_KEYS, places, TYPE_KEYS_PLACES))
+                return -1;
+        for (size_t i = 0; i < TYPE_KEYS_PLACES; i++) {
+                if (!read_words(look, places[i], head, KEYS_N + 1) || !(head[1] >> KEYS_IS_TEXT & 0xff))
+                        continue;
+                entry = places[i] + KEYS_HEAD + (UINT64_C(1) << (head[1] >> KEYS_INDEX_SHIFT & 31));
+                for (uint64_t k = 0; k < MIN(head[KEYS_N], (uint64_t)MAX_KEYS); k++)
+                        if (is_text(look, read_word(look, entry + k * 16), name))
+                                return (int)k;
+        }
+        return -1;
+}
+
+/* Address of the values of the object; 0 = it has a dict instead, or none. */
+static uint64_t find_values(const Look *look, uint64_t object, uint64_t type) {
+        uint64_t before = read_word(look, object - BEFORE_DICT);
+
+        if (look->layout->version == FIRST_RELEASE)
+                return before ? 0 : read_word(look, object - BEFORE_VALUES);
+        if (look->layout->version < LAST_RELEASE)
+                return before & 1 ? before + 1 : 0;
+        return before ? 0 : object + read_word(look, type + TYPE_SIZE) + INLINE_VALUES;
+}
+
+static bool read_name(const Look *look, uint64_t thread, char name[PYTHON_MAX_TEXT]) {
+        uint64_t head[2], values, text;
+        int key;
+
+        if (!read_words(look, thread, head, 2))
+                return false;
+        key = find_key(look, head[OBJECT_TYPE], "_name");
+        values = key >= 0 ? find_values(look, thread, head[OBJECT_TYPE]) : 0;
+        text = values ? read_word(look, values + (uint64_t)key * 8) : 0;
+        return text && !(text & 7) && python_text_read(look->reader, look->layout, text, UINT64_MAX, name);
+}
+
+/* The Thread of a thread whose first frame is @frame; 0 = `threading` has not made it. */
+static uint64_t find_thread(const Look *look, uint64_t frame) {
+        uint64_t bottom = 0;
+
+        for (unsigned i = 0; frame && i < MAX_FRAMES; i++) {
+                uint64_t code = read_word(look, frame + look->layout->code);
+
+                if (code && is_text(look, read_word(look, code + look->layout->name), "Thread._bootstrap"))
+                        bottom = frame;
+                frame = read_word(look, frame + look->layout->previous);
+        }
+        return bottom ? read_word(look, bottom + FRAME_LOCALS) : 0;
+}
+
+static void add_name(const Look *look, uint32_t tid, uint64_t frame) {
+        RuntimeLocks *result = look->result;
+        RuntimeLock *lock = &result->locks[result->n];
+        uint64_t thread = result->n < RUNTIME_MAX_LOCKS ? find_thread(look, frame) : 0;
+        char name[PYTHON_MAX_TEXT];
+        size_t n;
+
+        if (!thread || !read_name(look, thread, name))
+                return;
+        n = strlen(name);
+        if (n >= sizeof(lock->name))            /* cut between two characters */
+                for (n = sizeof(lock->name) - 1; n && (name[n] & 0xc0) == 0x80;)
+                        n--;
+        *lock = (RuntimeLock){ .address = thread, .tid = tid, .kind = RUNTIME_LOCK_NONE };
+        memcpy(lock->name, name, n);
+        result->n++;
 }
 
 /* ---- threads ---- */
@@ -172,6 +273,7 @@ static void take_thread(Look *look, uint64_t thread) {
         for (size_t i = 0; i < MAX_LOCALS; i++)
                 if (read_lock(look, values[i], words, &kind))
                         add(look, tid, words, kind);
+        add_name(look, tid, frame);
 }
 
 static void take_threads(Look *look, uint64_t interpreter) {
@@ -185,7 +287,8 @@ static void take_threads(Look *look, uint64_t interpreter) {
 
 void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject) {
         const PythonLayout *layout = subject->layout;
-        Look look = { .reader = reader, .layout = layout, .result = locks };
+        uint32_t n_reads = 0;
+        Look look = { .reader = reader, .layout = layout, .result = locks, .n_reads = &n_reads };
         uint64_t interpreter;
 
         locks->n = locks->n_over_cap = 0;

@@ -12,7 +12,7 @@
 #include "host/sampling/runtime/runtime-lock.h"
 
 /*
- * Pure but for @reader. One look at memory that changes meanwhile. @locks->text says if the release is not
- * known.
+ * Pure but for @reader. One look at memory that changes meanwhile. Names of threads that `threading` has given
+ * are among the locks (RUNTIME_LOCK_NONE). @locks->text says if the release is not known.
  */
 void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject);

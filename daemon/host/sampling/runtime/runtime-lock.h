@@ -22,6 +22,7 @@ typedef enum RuntimeLockKind {
         RUNTIME_LOCK_PARKED,            /* an object says what a parked thread waits for */
         RUNTIME_LOCK_OWNED,             /* a lock that knows its owner */
         RUNTIME_LOCK_OWNERLESS,         /* one that does not */
+        RUNTIME_LOCK_NONE,              /* no lock: the name is that of the thread itself */
         RUNTIME_N_LOCK_KINDS,
 } RuntimeLockKind;
 
@@ -32,7 +33,7 @@ typedef struct RuntimeLock {
         uint32_t tid;
         uint32_t owner;                 /* thread that has it; 0 = not known, or none */
         uint32_t kind, zero;
-        char name[RUNTIME_MAX_LOCK_NAME];       /* of its class, zeroes behind it; "" = not known */
+        char name[RUNTIME_MAX_LOCK_NAME];       /* its class', zeroes behind it; "" = not known */
 } RuntimeLock;
 
 typedef struct RuntimeLocks {

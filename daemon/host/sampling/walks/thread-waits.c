@@ -241,7 +241,9 @@ static void put_lock(const Work *work, uint32_t tgid, const RuntimeLock *lock) {
         const struct abi_thread *owner = find_own(work, tgid, lock->owner);
         ThreadWait *wait = thread ? find_result(work, thread) : NULL;
 
-        if (!wait || !wait->was_added ||
+        if (wait && lock->kind == RUNTIME_LOCK_NONE)
+                wait->name = lock->name;
+        if (!wait || !wait->was_added || lock->kind == RUNTIME_LOCK_NONE ||
             (lock->futex && (thread->call != SYS_futex || thread->argument != lock->futex)))
                 return;
         wait->lock = lock;

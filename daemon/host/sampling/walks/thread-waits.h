@@ -29,6 +29,7 @@ typedef struct ThreadWait {
          */
         uint32_t holder;
         const RuntimeLock *lock;        /* one of ThreadWaits.locks; NULL = its runtime tells none */
+        const char *name;               /* text of its runtime, in ThreadWaits.locks; NULL = none */
         char comm[16];                  /* any bytes, NUL-terminated */
 } ThreadWait;
 

@@ -22,6 +22,11 @@ enum {
         METHOD = 0x6100,
         SEMAPHORE = 0x6200,
         LOCALS = 72,
+        CODE = 0x6400,
+        THREAD_TYPE = 0x6800,           /* keys that its objects share: at 0x380, one of their places */
+        KEYS = 0x6d00,
+        TEXTS = 0x7000,                 /* 0x100 bytes each */
+        THREAD = 0x7800,                /* its values at 0x7900 */
 };
 
 enum { TYPE_LOCK, TYPE_RLOCK, TYPE_METHOD, TYPE_OTHER };
@@ -55,6 +60,32 @@ static void put_type(uint32_t i, const char *name) {
 static void put_object(uint32_t at, uint64_t count, uint32_t type) {
         put_u64(at, count);
         put_address(at + 8, TYPES + type * 0x100);
+}
+
+/* A text of ASCII, as 3.12 has it: one byte each, compact. */
+static uint32_t put_text(uint32_t i, const char *text) {
+        uint32_t at = TEXTS + i * 0x100;
+
+        put_u64(at + layout.text_length, strlen(text));
+        put_u64(at + layout.text_state, 1 << 2 | 1 << 5 | 1 << 6);
+        strcpy((char *)memory + at + layout.ascii_data, text);
+        return at;
+}
+
+/* The first thread's outermost function is Thread._bootstrap, of a Thread with the name. */
+static void put_name(const char *name) {
+        put_address(FRAMES + layout.previous, FRAMES + 0x800);
+        put_address(FRAMES + 0x800 + layout.code, CODE);
+        put_address(CODE + layout.name, put_text(0, "Thread._bootstrap"));
+        put_address(FRAMES + 0x800 + LOCALS, THREAD);
+        put_address(THREAD + 8, THREAD_TYPE);
+        put_u64(THREAD - 24, BASE + THREAD + 0x100 - 1);
+        put_address(THREAD_TYPE + 0x380, KEYS);
+        put_u64(KEYS + 8, 3 << 8 | 1 << 16);
+        put_u64(KEYS + 24, 2);
+        put_address(KEYS + 32 + 8, put_text(1, "_target"));
+        put_address(KEYS + 32 + 8 + 16, put_text(2, "_name"));
+        put_address(THREAD + 0x108, put_text(3, name));
 }
 
 static void put_thread(uint32_t i, uint64_t ident, uint64_t native) {
@@ -144,6 +175,31 @@ Test(python_locks, a_method_on_the_stack_is_its_lock) {
         put_address(METHOD + 24, METHOD);       /* bound to itself */
         put_u64(FRAMES + LOCALS, 0);
         check_none();
+}
+
+Test(python_locks, a_thread_has_the_name_that_threading_gives_it) {
+        put_name("billing-3");
+        look();
+        cr_assert_eq(found.n, 1);
+        cr_assert_eq(found.locks[0].tid, 4711);
+        cr_assert_eq(found.locks[0].kind, RUNTIME_LOCK_NONE);
+        cr_assert_str_eq(found.locks[0].name, "billing-3");
+        put_address(THREAD - 24, THREAD + 0x200);       /* it has a dict instead */
+        check_none();
+        put_name("billing-3");
+        put_text(0, "Thread._bootstrap_inner");
+        check_none();
+        put_name("billing-3");
+        put_u64(KEYS + 24, UINT64_MAX);                 /* keys without end */
+        put_text(2, "_names");
+        check_none();
+        put_name("billing-3");
+        put_u64(KEYS + 8, 63 << 8 | 1 << 16);
+        check_none();
+        put_name("billing-3");
+        put_address(FRAMES + 0x800 + layout.previous, FRAMES);  /* a circle of frames */
+        look();
+        cr_assert_eq(found.n, 1);
 }
 
 Test(python_locks, freed_objects_are_none) {
