@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Asks the runtime of each process once per look, and compares two looks. A process whose runtime is not
- * ready, or has none that tells, has no locks here.
+ * Asks the runtime of each process once per look, and compares two looks. A process whose runtime does not
+ * answer has no locks here, and a text that says so.
  */
 #include "host/sampling/walks/thread-locks.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,12 @@ static int read_process(ThreadLocks *locks, const WalkStages *stages, const stru
         if (r)
                 return MIN(r, 0);
         r = runtimes_locks(stages->runtimes, program.process, room);
+        if (r == RUNTIME_E_LATER) {
+                room->n = room->n_over_cap = 0;
+                snprintf(room->text, sizeof(room->text),
+                         "locks are not read: the runtime did not answer in time");
+                r = 0;
+        }
         return r ? MIN(r, 0) : keep(locks, thread->tgid, room);
 }
 
@@ -81,5 +88,7 @@ void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again) {
                         if (has(second, &first->locks[k]))
                                 first->locks[n++] = first->locks[k];
                 first->n = n;
+                if (second && *second->text)
+                        memcpy(first->text, second->text, sizeof(first->text));
         }
 }

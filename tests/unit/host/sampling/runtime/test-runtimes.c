@@ -106,6 +106,12 @@ static int find_spans(void *state, void *entry) {
         return spans_result;
 }
 
+static int find_locks(void *state, RuntimeLocks *locks) {
+        locks->n = 1;
+        locks->locks[0] = (RuntimeLock){ .tid = 7, .owner = 8 };
+        return 0;
+}
+
 static void tend(void *userdata, uint64_t now_ns) {
         ++*(unsigned *)userdata;
 }
@@ -116,7 +122,8 @@ static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size 
                                 .bit = TOY_BIT, .programs = programs,
                                 .recognises = recognises, .attach = attach, .detach = detach,
                                 .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
-                                .wants = wants, .extend = extend, .spans = find_spans };
+                                .wants = wants, .extend = extend, .spans = find_spans,
+                                .locks = find_locks };
 
 static int attach_native(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         strcpy(text, "a machine, walked natively");
@@ -231,6 +238,29 @@ Test(runtimes, a_process_is_attached_once_it_is_ready) {
         cr_assert_eq(n_detached, 1);
         end(&bench);
         cr_assert_eq(n_detached, 1);
+}
+
+Test(runtimes, locks_are_asked_for_once_it_is_attached_and_while_it_lives) {
+        static RuntimeLocks locks;
+        Bench bench;
+
+        begin(&bench);
+        locks.n = locks.n_over_cap = 5;
+        cr_assert_eq(runtimes_locks(bench.runtimes, bench.process, &locks), RUNTIME_E_LATER);
+        cr_assert_eq(locks.n + locks.n_over_cap, 0);
+        work(&bench);
+        cr_assert_eq(runtimes_locks(bench.runtimes, bench.process, &locks), 0);
+        cr_assert_eq(locks.n, 1);
+        cr_assert_eq(locks.locks[0].owner, 8);
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        cr_assert_eq(runtimes_locks(bench.runtimes, bench.process, &locks), RUNTIME_E_LATER);
+        cr_assert_eq(locks.n, 0);
+        end(&bench);
+        attach_result = RUNTIME_E_UNKNOWN;
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(runtimes_locks(bench.runtimes, bench.process, &locks), RUNTIME_E_UNKNOWN);
+        end(&bench);
 }
 
 /* Each change of its mappings asks again, and what they are called is the process' own matter. */

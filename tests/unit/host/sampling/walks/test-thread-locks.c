@@ -48,6 +48,15 @@ Test(thread_locks, one_with_another_owner_lock_or_class_is_not) {
         cr_assert_eq(thread_locks_find(&first, 10)->n, 0);
 }
 
+Test(thread_locks, what_one_look_has_not_read_stays_said) {
+        add(&first, 10, &left, 1);
+        add(&second, 10, &left, 0);
+        strcpy(second.processes[0].locks->text, "no answer");
+        thread_locks_keep_same(&first, &second);
+        cr_assert_eq(thread_locks_find(&first, 10)->n, 0);
+        cr_assert_str_eq(thread_locks_find(&first, 10)->text, "no answer");
+}
+
 Test(thread_locks, those_of_another_process_do_not_count) {
         add(&first, 10, &left, 1);
         add(&first, 20, &right, 1);
