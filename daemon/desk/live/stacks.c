@@ -260,9 +260,10 @@ const Verb verb_stacks = {
         .description =
                 "Looks once at all threads of the processes that are chosen, without stopping or waking any: the first thing\n"
                 "to type when a program hangs. Of a thread that waits it says the stack, the span, what it waits for and for\n"
-                "how long at most: since it was given a CPU last. Of a mutex of glibc it names the thread that has it, and\n"
-                "calls a deadlock what is one. Threads that run are sampled for a quarter of a second, and the stack with the\n"
-                "most samples is shown. Threads that do the same in the same place stand together.\n"
+                "how long at most: since it was given a CPU last. Of a mutex of glibc, a monitor or lock of Java and an RLock\n"
+                "of Python it names the thread that has it, and calls a deadlock what is one. Threads that run are sampled for\n"
+                "a quarter of a second, and the stack with the most samples is shown. Threads that do the same in the same\n"
+                "place stand together.\n"
                 "\n"
                 "Of a program of Go it also says where its goroutines wait, and on what, with their labels and spans, those\n"
                 "that do the same in the same place together. The numbers are exact up to 10,000 of a process.\n"

@@ -2,7 +2,7 @@
 
 /*
  * Makes a row for each thread, groups rows with equal stacks, and looks for cycles among threads that wait
- * for each other's mutex. In a process stand first the threads of a cycle, then those of the program, and in
+ * for each other's lock. In a process stand first the threads of a cycle, then those of the program, and in
  * one line those of its runtime: collectors, compilers, pools that have no work.
  */
 
@@ -252,7 +252,7 @@ static bool any_has_runtime(const ThreadList *list, int64_t pid) {
         return false;
 }
 
-/* A thread that works is shown, whoever's it is; so is one in a span, and one that waits for a mutex. */
+/* A thread that works is shown, whoever's it is; so is one in a span, and one that waits for a lock. */
 static void find_places(ThreadList *list) {
         bool is_managed = false;
 
