@@ -59,14 +59,30 @@ static bool has_registers(const struct abi_thread *thread) {
         return thread->flags & THREAD_HAS_USER && !(thread->flags & THREAD_ON_CPU);
 }
 
+/* The first thread of the look behind that one. */
+static size_t behind(const ThreadsLook *look, const struct abi_thread *thread) {
+        size_t low = 0, high = look->n;
+
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+                const struct abi_thread *at = &look->threads[middle];
+
+                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid <= thread->tid))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
 /* The thread of process @tgid that it knows as @ns_tid; NULL = none. */
 static const struct abi_thread *find_own(const Work *work, uint32_t tgid, uint32_t ns_tid) {
-        for (size_t i = 0; ns_tid && i < work->look.n; i++) {
-                const struct abi_thread *at = &work->look.threads[i];
+        const ThreadsLook *look = &work->look;
+        size_t i = ns_tid ? behind(look, &(struct abi_thread){ .tgid = tgid }) : look->n;
 
-                if (at->tgid == tgid && at->ns_tid == ns_tid)
-                        return at;
-        }
+        for (; i < look->n && look->threads[i].tgid == tgid; i++)
+                if (look->threads[i].ns_tid == ns_tid)
+                        return &look->threads[i];
         return NULL;
 }
 
@@ -150,22 +166,6 @@ static ssize_t read_batch(Work *work, size_t from) {
 }
 
 /* ---- what is sure ---- */
-
-/* The first thread of the look behind that one. */
-static size_t behind(const ThreadsLook *look, const struct abi_thread *thread) {
-        size_t low = 0, high = look->n;
-
-        while (low < high) {
-                size_t middle = (low + high) / 2;
-                const struct abi_thread *at = &look->threads[middle];
-
-                if (at->tgid < thread->tgid || (at->tgid == thread->tgid && at->tid <= thread->tid))
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
-}
 
 static const struct abi_thread *find_again(const ThreadsLook *again, const struct abi_thread *thread) {
         size_t next = behind(again, thread);
