@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/service/config/config-selector.h"
+#include "host/service/config/option-check.h"
 #include "host/service/config/option-removed.h"
 #include "host/service/config/option.h"
 
@@ -324,4 +325,37 @@ Test(option, knows_what_was_nearly_typed) {
                                   (near && cases[i].near && !strcmp(near, cases[i].near)),
                           "%s → %s", cases[i].typed, near ? near : "nothing");
         }
+}
+
+/* Addresses as RFC 3986 writes them with a port, and as getaddrinfo(3) takes them without one. */
+Test(option, splits_an_address_to_listen_on) {
+        static const struct {
+                const char *text, *host;
+                int port;               /* -1 = it has none */
+        } good[] = {
+                { "127.0.0.1", "127.0.0.1", -1 }, { "127.0.0.1:4318", "127.0.0.1", 4318 },
+                { "localhost:0", "localhost", 0 }, { "::1", "::1", -1 },
+                { "[::1]", "::1", -1 },           { "[::1]:65535", "::1", 65535 },
+        };
+        static const char *const bad[] = { "", ":4318", "a:b", "a:65536", "a:-1", "[::1", "[::1]4318", "[::1]:" };
+        char host[16];
+
+        for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+                bool has_port = false;
+                uint16_t port = 7;
+
+                cr_expect_eq(option_split_listen(good[i].text, host, sizeof(host), &has_port, &port), 0, "%s",
+                             good[i].text);
+                cr_expect_str_eq(host, good[i].host);
+                cr_expect_eq(has_port ? port : -1, good[i].port, "%s", good[i].text);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+                bool has_port;
+                uint16_t port;
+
+                cr_expect_eq(option_split_listen(bad[i], host, sizeof(host), &has_port, &port), 1, "%s",
+                             bad[i]);
+        }
+        cr_expect_eq(option_split_listen("longer.than.sixteen.example", host, sizeof(host), &(bool){ false },
+                                         &(uint16_t){ 0 }), 1);
 }
