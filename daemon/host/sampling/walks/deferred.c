@@ -262,11 +262,27 @@ static int wait(Deferred *deferred, const Program *program, const Sample *sample
         return 0;
 }
 
+/*
+ * Stacks of runtimes are not copied: their frames lie in the heap. All that can be done for the next ones is
+ * to read the file first that this one has ended in.
+ */
+static void want_missing(Deferred *deferred, const Program *program, const struct abi_sample *header,
+                         const uint64_t *user) {
+        ProcessAnswer answer;
+
+        if (header->stack_end != ABI_STACK_PENDING || !header->n_user)
+                return;
+        process_resolve(program->process, user[header->n_user - 1], header->time_ns, &answer);
+        if (answer.mapping && answer.mapping->object)
+                tables_want(deferred->stages->tables, answer.mapping->object->id);
+}
+
 /* A sample that the kernel half has walked. Names of frames without a runtime are given later in any case. */
 static int take_walked(Deferred *deferred, const Program *program, const Sample *sample, size_t size) {
         Sample patient = *sample;
         int r;
 
+        want_missing(deferred, program, sample->header, sample->user);
         patient.may_wait = true;
         r = hand_on(deferred, program, &patient);
         if (r != AGGREGATOR_E_LATER)
