@@ -146,6 +146,31 @@ static __attribute__((noinline)) void call_for_new(struct task_struct *task, con
                 scratch->calls = WAKE_CALL_AT_ONCE;
 }
 
+/*
+ * Processes whose ticks were lost since the daemon said so last. Sampler writes, daemon reads and clears. The
+ * least used may go: only a message depends on it.
+ */
+struct {
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
+        __uint(max_entries, 512);
+        __type(key, uint32_t);
+        __type(value, struct abi_lost_ticks);
+} lost_ticks SEC(".maps");
+
+/* A function of its own: its value is off the stack before the caller goes on. */
+static __attribute__((noinline)) void lost_note(const struct abi_sample *sample) {
+        struct abi_lost_ticks *known, first = { .n = 1 };
+        uint32_t tgid = sample->tgid;
+
+        known = bpf_map_lookup_elem(&lost_ticks, &tgid);
+        if (known) {
+                __sync_fetch_and_add(&known->n, 1);
+                return;
+        }
+        comm_copy(first.comm, sample->comm);
+        bpf_map_update_elem(&lost_ticks, &tgid, &first, BPF_NOEXIST);
+}
+
 /* Sends exactly the bytes that are used. */
 static __always_inline void record_emit(struct scratch *scratch, bool is_undecided,
                                         struct counters *counters) {
@@ -157,6 +182,7 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
         if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls))) {
                 counters->values[COUNTER_LOST_RING_FULL]++;
+                lost_note(&scratch->sample);
                 counters->values[COUNTER_UNDECIDED_LOST] += is_undecided;
         }
 }

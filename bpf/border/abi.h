@@ -348,6 +348,12 @@ struct abi_notice {
 #define ABI_ASSERT(x) static_assert(x, #x)
 #endif
 
+/* Ticks of a process that found the samples' ring full, by tgid. */
+struct abi_lost_ticks {
+        uint64_t n;
+        char comm[ABI_COMM_SIZE];       /* name of the first thread that lost one */
+};
+
 ABI_ASSERT(sizeof(struct abi_process) == 72);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_stack) == 216);

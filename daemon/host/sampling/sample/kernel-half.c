@@ -450,6 +450,24 @@ KernelHalf *kernel_half_free(KernelHalf *half) {
         return NULL;
 }
 
+void kernel_half_take_losers(KernelHalf *half, SamplerLosers *losers) {
+        int fd = bpf_map__fd(half->skeleton->maps.lost_ticks);
+        struct abi_lost_ticks lost;
+        uint32_t n_max = bpf_map__max_entries(half->skeleton->maps.lost_ticks), pid;
+
+        *losers = (SamplerLosers){ 0 };
+        for (uint32_t i = 0; i < n_max && !bpf_map_get_next_key(fd, NULL, &pid); i++) {
+                if (bpf_map_lookup_elem(fd, &pid, &lost) || bpf_map_delete_elem(fd, &pid))
+                        break;
+                losers->n_processes++;
+                if (lost.n <= losers->most.n)
+                        continue;
+                losers->most = lost;
+                losers->most.comm[sizeof(lost.comm) - 1] = 0;
+                losers->most_pid = pid;
+        }
+}
+
 int kernel_half_map_fd(const KernelHalf *half, const char *name) {
         const struct bpf_map *map = bpf_object__find_map_by_name(half->skeleton->obj, name);
 

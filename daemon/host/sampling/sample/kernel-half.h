@@ -94,6 +94,8 @@ int kernel_half_reject_name(KernelHalf *half, const struct abi_name *name);
 /* Tells of a thread that was there before its process' ring was found. Return: 0, -errno. */
 int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption);
 int kernel_half_processes_fd(const KernelHalf *half);
+/* As sampler_take_losers(). */
+void kernel_half_take_losers(KernelHalf *half, SamplerLosers *losers);
 int kernel_half_row_tables_fd(const KernelHalf *half);
 int kernel_half_row_nodes_fd(const KernelHalf *half);
 uint64_t *kernel_half_rows_version(const KernelHalf *half);

@@ -18,6 +18,13 @@
 /* File in which the kernel describes its own types. */
 #define SAMPLER_BTF_PATH "/sys/kernel/btf/vmlinux"
 
+/* Processes whose samples found the ring full. */
+typedef struct SamplerLosers {
+        uint32_t n_processes;           /* 512 at most */
+        uint32_t most_pid;              /* process that lost most of them, and what it lost */
+        struct abi_lost_ticks most;
+} SamplerLosers;
+
 typedef struct SamplerConfig {
         uint32_t frequency;             /* Hz, 1 … 10,000 */
         uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */

@@ -690,6 +690,10 @@ void sampler_add_runtime(Sampler *sampler, uint32_t bit) {
         kernel_half_add_runtime(sampler->half, bit);
 }
 
+void sampler_take_losers(Sampler *sampler, SamplerLosers *losers) {
+        kernel_half_take_losers(sampler->half, losers);
+}
+
 size_t sampler_map_bytes(Sampler *sampler) {
         return kernel_half_map_bytes(sampler->half) +
                 (sampler->waits ? kernel_waits_map_bytes(sampler->waits) : 0);

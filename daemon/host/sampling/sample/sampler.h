@@ -241,5 +241,8 @@ double sampler_programmed(const Sampler *sampler);
 /* CPUs that are sampled. */
 uint32_t sampler_n_cpus(const Sampler *sampler);
 
+/* Takes the processes whose samples were lost to a full ring since the last call. */
+void sampler_take_losers(Sampler *sampler, SamplerLosers *losers);
+
 /* Sum of the memory of all BPF maps, bytes (memlock of fdinfo). */
 size_t sampler_map_bytes(Sampler *sampler);

@@ -404,14 +404,18 @@ static int follow_switches(Daemon *daemon) {
 static void tell_losses(Daemon *daemon) {
         uint64_t n = stat_get(COUNTER_LOST_RING_FULL), now_ns = clock_monotonic_ns();
         DaemonLosses *losses = &daemon->totals->losses;
+        SamplerLosers losers;
 
         if (n == losses->n_told || now_ns < losses->next_ns)
                 return;
+        sampler_take_losers(daemon->stages.sampler, &losers);
         log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_RING_FULL, "ring_full",
                         "%" PRIu64 " samples were lost since %s: the ring to the daemon was full. It was held up, or has "
-                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now)",
+                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now). They are of "
+                        "%u processes, most of %u (%s): %" PRIu64,
                         n - losses->n_told, losses->n_told ? "this was said last" : "the start",
-                        daemon_frequency(daemon), (uint64_t)targets_count_all(daemon->stages.targets));
+                        daemon_frequency(daemon), (uint64_t)targets_count_all(daemon->stages.targets),
+                        losers.n_processes, losers.most_pid, losers.most.comm, losers.most.n);
         losses->n_told = n;
         losses->next_ns = now_ns + LOSSES_INTERVAL_NS;
 }
