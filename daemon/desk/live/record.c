@@ -309,7 +309,8 @@ static int print_tables(const Record *record) {
                                 .has_java = config_has_runtime(config, "hotspot"),
                                 .has_python = config_has_runtime(config, "python"),
                                 .has_v8 = config_has_runtime(config, "v8"),
-                                .lacks_waits = !config->waits.off_cpu && !config->targets.all };
+                                .lacks_waits = !config->waits.off_cpu && !config->targets.all,
+                                .is_all = config->targets.all };
         FILE *out = tables_out(record);
         Counts counts;
         int r;

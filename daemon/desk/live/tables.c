@@ -291,6 +291,8 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
             summary->target_cpu_ns < summary->duration_ns / MOSTLY_WAITS)
                 fprintf(out, "  waits      not counted: samples are CPU time, and there was little of it; with "
                              "--off-cpu waits are counted, too, and `report --wall` of that file shows all time as one\n");
+        if (format->is_all)
+                fprintf(out, "  left out   the kernel's own threads (kworker, ksoftirqd): `perf record -a` samples them\n");
         fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, format, out);
         if (!r)

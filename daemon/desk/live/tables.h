@@ -20,6 +20,7 @@ typedef struct TablesFormat {
         unsigned width;                 /* columns; 0 = 100 */
         bool has_java, has_python, has_v8;      /* their functions are read (option `runtimes`) */
         bool lacks_waits;               /* waits could have been counted, and were not */
+        bool is_all;                    /* every process was chosen */
 } TablesFormat;
 
 /* Return: 0, -ENOMEM; what @out does is the caller's to check. */

@@ -396,6 +396,7 @@ class Choice(Record):
         child.wait_for("profiling ")
         session.wait_cpu([victim.pid], 2)
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        self.assertRegex(child.out + child.err, r"(?m)^  left out   the kernel's own threads .*`perf record -a`")
         result, whole = self.check(path, summary), run.stop()
         self.assertGreater(len(result.of(victim.pid)), 0)
         self.assertNotIn(child.pid, result.pids)

@@ -61,7 +61,7 @@ const Option option_table[] = {
           .help = "never these processes, whatever else chooses them; KIND: pid, comm, exe, cgroup, "
                   "container, user, unit" },
         { "all", 'a', OPTION_BOOL, CHOOSERS, "targets", FIELD(targets.all), "off",
-          .help = "profile every process but this one" },
+          .help = "profile every process but this one, without threads of the kernel" },
         { "publishers", 0, OPTION_BOOL, CHOOSERS, "targets", FIELD(targets.publishers), "off",
           .advanced = true,
           .help = "profile processes that publish a trace context, too; without it any other selector "
