@@ -533,7 +533,7 @@ __attribute__((noinline)) int wait_record(struct scratch *scratch, uint64_t now_
         scratch->wait.call = wait_call(task);
         if (wait_limit < WAIT_LIMIT_SPANS) {
                 context_read(&scratch->process, scratch);
-                python_span_part(&scratch->sample);
+                sdk_span_part(&scratch->sample);
                 obi_part(&scratch->process, &scratch->sample);
                 scratch->wait.file = wait_file(task, scratch->wait.call, scratch->wait.flags);
         } else {

@@ -235,7 +235,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         if (runtimes) {
                 labels_part(scratch);
                 go_part(&scratch->sample);
-                python_span_part(&scratch->sample);
+                sdk_span_part(&scratch->sample);
         }
         obi_part(process, &scratch->sample);
         if (setting_run_ticks)

@@ -62,7 +62,7 @@ static __always_inline bool waker_name(struct task_struct *task, uint64_t now_ns
         scratch->sample.ns_tid = identity_innermost(task);
         scratch->sample.interrupted = 0;
         context_read(&scratch->process, scratch);
-        python_span_part(&scratch->sample);
+        sdk_span_part(&scratch->sample);
         obi_part(&scratch->process, &scratch->sample);
         if (scratch->sample.context == ABI_CONTEXT_PRESENT)
                 waker->span = scratch->sample.span;

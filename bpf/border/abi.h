@@ -95,6 +95,7 @@ enum abi_form {
          * and the daemon has not learned where
          */
         ABI_FORM_PYTHON = 8,
+        ABI_FORM_V8 = 9,                /* the same of the SDK for Node.js (v8_spans.bpf.h) */
         ABI_FORM_N,
 };
 

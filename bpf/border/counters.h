@@ -86,21 +86,21 @@
           "stacks with frames of Python whose places were not all found: native ones are missing, or left out") \
         X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
           "stacks with more frames of Python than are kept, or whose chain could not be read to its end") \
-        X(PYTHON_SPANS_READ, "python_spans_total", "result=\"read\"", \
-          "samples and waits with a span out of the context of OpenTelemetry's SDK for Python") \
-        X(PYTHON_SPANS_NONE, "python_spans_total", "result=\"none\"", \
-          "samples and waits of threads of Python that work for no span of the SDK, or of no SDK") \
-        X(PYTHON_SPANS_REMOTE, "python_spans_total", "result=\"remote\"", \
+        X(SDK_SPANS_READ, "sdk_spans_total", "result=\"read\"", \
+          "samples and waits with a span out of the memory of OpenTelemetry's SDK for Python or Node.js") \
+        X(SDK_SPANS_NONE, "sdk_spans_total", "result=\"none\"", \
+          "the same of threads of Python and Node.js that work for no span of the SDK, or of no SDK") \
+        X(SDK_SPANS_REMOTE, "sdk_spans_total", "result=\"remote\"", \
           "the same of threads whose current span is another process'") \
-        X(PYTHON_SPANS_UNLEARNED, "python_spans_total", "result=\"unlearned\"", \
-          "the same of threads that have context variables, in processes where no SDK was found, or not yet") \
-        X(PYTHON_SPANS_TYPE, "python_spans_total", "result=\"type\"", \
+        X(SDK_SPANS_UNLEARNED, "sdk_spans_total", "result=\"unlearned\"", \
+          "the same of threads of Python that have context variables, where no SDK was found, or not yet") \
+        X(SDK_SPANS_TYPE, "sdk_spans_total", "result=\"type\"", \
           "looks for the SDK's span that met an object of another type, or another layout: they give no span") \
-        X(PYTHON_SPANS_FAULT, "python_spans_total", "result=\"fault\"", \
+        X(SDK_SPANS_FAULT, "sdk_spans_total", "result=\"fault\"", \
           "looks for the SDK's span that met memory which could not be read: they give no span") \
-        X(PYTHON_SPANS_FAR, "python_spans_total", "result=\"far\"", \
-          "looks for the SDK's span that were given up after twenty reads, or of a context with more than 64 keys") \
-        X(PYTHON_SPANS_INTERPRETERS, "python_spans_total", "result=\"interpreters\"", \
+        X(SDK_SPANS_FAR, "sdk_spans_total", "result=\"far\"", \
+          "looks for the SDK's span that were given up: the way is too long, or a context has too many keys") \
+        X(SDK_SPANS_INTERPRETERS, "sdk_spans_total", "result=\"interpreters\"", \
           "samples and waits of threads that are in several interpreters of Python, of which none counts") \
         X(PYTHON_SPANS_UNNAMED, "python_spans_unnamed_total", "", \
           "samples with a span of OpenTelemetry's SDK for Python, of whose entry span no name is known: no sample has met it, or one between") \

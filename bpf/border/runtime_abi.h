@@ -240,6 +240,19 @@ struct python_span_type {
         uint8_t reserved[3];
 };
 
+/* Outcomes of a look for a span in an SDK's memory: in the order of the counters SDK_SPANS_…. */
+enum sdk_result {
+        SDK_RESULT_READ = 0,
+        SDK_RESULT_NONE = 1,
+        SDK_RESULT_REMOTE = 2,          /* the span is another process's, so it counts as none */
+        SDK_RESULT_UNLEARNED = 3,       /* Python: it is not known where spans are */
+        SDK_RESULT_TYPE = 4,            /* unreadable: what was read is not what it should be */
+        SDK_RESULT_FAULT = 5,           /* unreadable: memory that is not there */
+        SDK_RESULT_FAR = 6,             /* unreadable: the way is too long */
+        SDK_RESULT_INTERPRETERS = 7,    /* unreadable: the thread is in several of Python's */
+        SDK_RESULT_N,
+};
+
 /* Place of a span among those of its process. */
 enum python_span_place {
         PYTHON_PLACE_UNKNOWN = 0,
@@ -349,6 +362,20 @@ enum {
 };
 
 /*
+ * Spans of OpenTelemetry's SDK (bpf/runtimes/v8_spans.bpf.h), where the file says how to find them. Types are
+ * instance types.
+ */
+struct v8_spans {
+        int64_t isolate;                /* offset of its pointer from the thread pointer; 0 = not known */
+        uint16_t current;               /* in an isolate: the Map of what is current */
+        uint16_t map_type;              /* a Map of JavaScript */
+        uint16_t object_type;
+        uint16_t symbol_type;
+        uint16_t descriptors;           /* bytes of a DescriptorArray in front of the first one */
+        uint16_t reserved[3];
+};
+
+/*
  * A process that runs V8: value of the map `v8_processes`, by tgid. Written by the daemon only, once a
  * program. Offsets come from the file's own v8dbg_* constants; the daemon has checked that slots of frames
  * are those that the walk knows (V8_SLOT_*).
@@ -367,6 +394,7 @@ struct v8_process {
         uint16_t code_header;           /* bytes in front of code made at run time */
         uint16_t code_start;            /* in a Code: address of its instructions; 0 = they are in the Code */
         uint16_t padding[3];
+        struct v8_spans spans;
 };
 
 /*
@@ -416,7 +444,8 @@ RUNTIME_ASSERT(sizeof(struct hotspot_process) == 64 + 8 + 96 + 16 + 40 + 24);
 RUNTIME_ASSERT(sizeof(struct go_process) == 32);
 RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
-RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24);
+RUNTIME_ASSERT(sizeof(struct v8_spans) == 24);
+RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24 + 24);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 176);

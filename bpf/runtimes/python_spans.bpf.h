@@ -48,22 +48,9 @@ enum python_span_end {
         PYTHON_SPAN_UNLEARNED = 3,      /* the thread has variables, and it is not known which one is meant */
 };
 
-/* Outcomes of a look for a span, for who counts: in the order of the counters PYTHON_SPANS_…. */
-enum python_span_result {
-        PYTHON_RESULT_READ = 0,
-        PYTHON_RESULT_NONE = 1,
-        PYTHON_RESULT_REMOTE = 2,       /* the span is another process's, so it counts as none */
-        PYTHON_RESULT_UNLEARNED = 3,
-        PYTHON_RESULT_TYPE = 4,         /* unreadable: what was read is not what it should be */
-        PYTHON_RESULT_FAULT = 5,        /* unreadable: memory that is not there */
-        PYTHON_RESULT_FAR = 6,          /* unreadable: the way is too long */
-        PYTHON_RESULT_INTERPRETERS = 7, /* unreadable: the thread is in several */
-        PYTHON_RESULT_N,
-};
-
 struct python_span_walk {
         uint64_t n_reads;
-        uint64_t why;                   /* enum python_span_result, of a way that ends here */
+        uint64_t why;                   /* enum sdk_result, of a way that ends here */
         uint64_t node, value;           /* the next node; the variable's value, 0 = it has none */
         uint64_t shift;                 /* bits of the hash that were used */
         uint64_t pair;                  /* index among those of a collision */
@@ -80,14 +67,14 @@ struct python_span_walk {
 };
 
 static inline bool python_span_copy(struct python_span_walk *walk, uint64_t address, uint32_t size) {
-        walk->why = PYTHON_RESULT_FAR;
+        walk->why = SDK_RESULT_FAR;
         if (walk->n_reads >= PYTHON_MAX_SPAN_READS)
                 return false;
         walk->n_reads++;
-        walk->why = PYTHON_RESULT_FAULT;
+        walk->why = SDK_RESULT_FAULT;
         if (!address || !python_copy(walk->bytes, size, PYTHON_SPAN_BYTES, address))
                 return false;
-        walk->why = PYTHON_RESULT_TYPE;
+        walk->why = SDK_RESULT_TYPE;
         return true;
 }
 
@@ -401,7 +388,7 @@ static inline uint32_t python_span_ids(const struct python_spans *spans, struct 
         number = python_span_word(walk, items + 8);
         remote = python_span_word(walk, items + 16);
         if (remote != spans->local) {
-                walk->why = PYTHON_RESULT_REMOTE;
+                walk->why = SDK_RESULT_REMOTE;
                 return PYTHON_SPAN_NONE;
         }
         if (!python_span_number(spans, walk, trace, PYTHON_TRACE_DIGITS))
@@ -497,7 +484,7 @@ static inline uint32_t python_span_find(const struct python_spans *spans, struct
         if (!python_keys_open(spans, walk, keys))
                 return PYTHON_SPAN_UNREADABLE;
         if (walk->n_entries > PYTHON_MAX_ENTRIES) {
-                walk->why = PYTHON_RESULT_FAR;
+                walk->why = SDK_RESULT_FAR;
                 return PYTHON_SPAN_UNREADABLE;
         }
         for (uint32_t i = 0; i < PYTHON_MAX_ENTRIES; i++)
@@ -553,12 +540,12 @@ static inline uint32_t python_span_do_read(const struct python_spans *spans, str
 static inline uint32_t python_span_result(const struct python_span_walk *walk, uint32_t end) {
         switch (end) {
         case PYTHON_SPAN_READ:
-                return PYTHON_RESULT_READ;
+                return SDK_RESULT_READ;
         case PYTHON_SPAN_NONE:
-                return walk->why == PYTHON_RESULT_REMOTE ? PYTHON_RESULT_REMOTE : PYTHON_RESULT_NONE;
+                return walk->why == SDK_RESULT_REMOTE ? SDK_RESULT_REMOTE : SDK_RESULT_NONE;
         case PYTHON_SPAN_UNLEARNED:
-                return PYTHON_RESULT_UNLEARNED;
+                return SDK_RESULT_UNLEARNED;
         default:
-                return walk->why == PYTHON_RESULT_REMOTE ? PYTHON_RESULT_TYPE : (uint32_t)walk->why;
+                return walk->why == SDK_RESULT_REMOTE ? SDK_RESULT_TYPE : (uint32_t)walk->why;
         }
 }

@@ -253,7 +253,7 @@ static __always_inline void context_read(const struct abi_process *process, stru
 
 /*
  * OBI's map is the last source: of a process with an SDK it has an id of OBI's own, which is sent nowhere.
- * So it is not asked of one that publishes anything, or of a thread with a context of Python's SDK. Labels of
+ * So it is not asked of one that publishes anything, or of a thread with a context of an SDK's. Labels of
  * a goroutine stay, and win if they have a span. A function of its own: its ids are gone from the stack
  * before frames are walked (tests/oracles/bpf_stacks.py).
  */
@@ -263,7 +263,8 @@ static __attribute__((noinline)) void obi_part(const struct abi_process *process
         uint8_t outcome;
 
         if (!obi_on || process->ring_address || process->thread_model != ABI_THREAD_UNPUBLISHED ||
-            process->flags & ABI_PROCESS_PUBLISHES || sample->form == ABI_FORM_PYTHON)
+            process->flags & ABI_PROCESS_PUBLISHES || sample->form == ABI_FORM_PYTHON ||
+            sample->form == ABI_FORM_V8)
                 return;
         outcome = (uint8_t)obi_read(bpf_get_current_pid_tgid(), &ids);
         if (outcome == ABI_CONTEXT_PRESENT)

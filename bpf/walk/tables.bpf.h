@@ -40,6 +40,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/python.bpf.h"
 #include "runtimes/python_spans.bpf.h"
 #include "runtimes/v8.bpf.h"
+#include "runtimes/v8_spans.bpf.h"
 
 enum {
         /*
@@ -546,13 +547,13 @@ __attribute__((noinline)) int python_keys_step(const struct python_spans *spans,
         return spans && walk && python_keys_do_step(spans, walk);
 }
 
-/* A global function, as well. Return: enum python_span_result. */
+/* A global function, as well. Return: enum sdk_result. */
 __attribute__((noinline)) int python_span_read(const struct python_spans *spans,
                                                struct python_span_walk *walk, uint64_t thread,
                                                struct abi_span *span) {
         return spans && walk && span
                 ? (int)python_span_result(walk, python_span_do_read(spans, walk, thread, span))
-                : PYTHON_RESULT_TYPE;
+                : SDK_RESULT_TYPE;
 }
 
 __attribute__((noinline)) int python_look_at(struct python *python, const struct python_process *process) {
@@ -595,6 +596,46 @@ struct {
         __type(key, uint32_t);
         __type(value, struct v8_process);
 } v8_processes SEC(".maps");
+
+/* The way to the span of this CPU's sample. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct v8_span_walk);
+} v8_span_walks SEC(".maps");
+
+/* Global functions, as rows_rule(). What they return is that of v8_span_do_…(). */
+__attribute__((noinline)) int v8_span_open(struct v8_span_walk *walk, uint64_t tagged) {
+        return walk ? v8_span_do_open(walk, tagged) : -1;
+}
+
+__attribute__((noinline)) int v8_span_property(struct v8_span_walk *walk, uint32_t name, uint32_t index) {
+        return walk ? v8_span_do_property(walk, name, index) : -1;
+}
+
+__attribute__((noinline)) int v8_span_find(struct v8_span_walk *walk, uint32_t name) {
+        return walk ? v8_span_do_find(walk, name) : -1;
+}
+
+__attribute__((noinline)) int v8_span_table(const struct v8_spans *spans, struct v8_span_walk *walk,
+                                            uint64_t tagged) {
+        return spans && walk ? v8_span_do_table(spans, walk, tagged) : -1;
+}
+
+__attribute__((noinline)) int v8_span_store(const struct v8_spans *spans, struct v8_span_walk *walk,
+                                            uint32_t index) {
+        return spans && walk ? v8_span_do_store(spans, walk, index) : -1;
+}
+
+__attribute__((noinline)) int v8_span_pair(const struct v8_spans *spans, struct v8_span_walk *walk,
+                                           uint32_t index) {
+        return spans && walk ? v8_span_do_pair(spans, walk, index) : -1;
+}
+
+__attribute__((noinline)) int v8_span_digits(struct v8_span_walk *walk, uint64_t tagged, uint32_t n) {
+        return walk && v8_span_do_digits(walk, tagged, n);
+}
 
 /* Global functions, as rows_rule(). Three, so that none has what the others have on the stack. */
 __attribute__((noinline)) int v8_find(struct unwind *unwind, struct rules *rules,

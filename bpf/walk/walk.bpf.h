@@ -251,7 +251,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
 /*
  * The span of a thread that publishes none, out of the SDK's own context. A global function, as
  * context_of_thread(). A thread that is in several interpreters has several contexts: none of them counts.
- * Return: enum python_span_result; -1 = the thread does not run Python.
+ * Return: enum sdk_result; -1 = the thread does not run Python.
  */
 __attribute__((noinline)) int python_span_of_thread(struct abi_sample *sample) {
         struct task_struct *task = bpf_get_current_task_btf();
@@ -273,25 +273,25 @@ __attribute__((noinline)) int python_span_of_thread(struct abi_sample *sample) {
         if (!python_find(&walk, sample))
                 return -1;
         if (walk.python->n_states != 1 || walk.python->has_more)
-                return PYTHON_RESULT_INTERPRETERS;
+                return SDK_RESULT_INTERPRETERS;
         end = python_span_read(&walk.process->spans, spans, walk.python->states[0], &sample->span);
         return python_is(walk.process, sample) ? end : -1;
 }
 
-ABI_ASSERT(COUNTER_PYTHON_SPANS_NONE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_NONE);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_REMOTE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_REMOTE);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_UNLEARNED == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_UNLEARNED);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_TYPE == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_TYPE);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_FAULT == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_FAULT);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_FAR == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_FAR);
-ABI_ASSERT(COUNTER_PYTHON_SPANS_INTERPRETERS == COUNTER_PYTHON_SPANS_READ + PYTHON_RESULT_INTERPRETERS);
+ABI_ASSERT(COUNTER_SDK_SPANS_NONE == COUNTER_SDK_SPANS_READ + SDK_RESULT_NONE);
+ABI_ASSERT(COUNTER_SDK_SPANS_REMOTE == COUNTER_SDK_SPANS_READ + SDK_RESULT_REMOTE);
+ABI_ASSERT(COUNTER_SDK_SPANS_UNLEARNED == COUNTER_SDK_SPANS_READ + SDK_RESULT_UNLEARNED);
+ABI_ASSERT(COUNTER_SDK_SPANS_TYPE == COUNTER_SDK_SPANS_READ + SDK_RESULT_TYPE);
+ABI_ASSERT(COUNTER_SDK_SPANS_FAULT == COUNTER_SDK_SPANS_READ + SDK_RESULT_FAULT);
+ABI_ASSERT(COUNTER_SDK_SPANS_FAR == COUNTER_SDK_SPANS_READ + SDK_RESULT_FAR);
+ABI_ASSERT(COUNTER_SDK_SPANS_INTERPRETERS == COUNTER_SDK_SPANS_READ + SDK_RESULT_INTERPRETERS);
 
-static __always_inline void python_span_count(uint32_t result) {
+static __always_inline void sdk_span_count(uint32_t result) {
         struct counters *counters = counters_get();
 
         barrier_var(result);            /* the check is of this very register */
-        if (counters && result < PYTHON_RESULT_N)
-                counters->values[COUNTER_PYTHON_SPANS_READ + result]++;
+        if (counters && result < SDK_RESULT_N)
+                counters->values[COUNTER_SDK_SPANS_READ + result]++;
 }
 
 /* A context that the thread itself publishes comes first, also if it is none. */
@@ -303,18 +303,18 @@ static __always_inline void python_span_part(struct abi_sample *sample) {
         result = python_span_of_thread(sample);
         if (result < 0)
                 return;
-        python_span_count((uint32_t)result);
+        sdk_span_count((uint32_t)result);
         sample->form = ABI_FORM_PYTHON;
         sample->attributes_size = 0;
-        if (result == PYTHON_RESULT_READ) {
+        if (result == SDK_RESULT_READ) {
                 sample->context = ABI_CONTEXT_PRESENT;
                 sample->attributes_size = sizeof(struct python_span_facts);
                 return;
         }
         sample->span = (struct abi_span){};
-        if (result == PYTHON_RESULT_NONE || result == PYTHON_RESULT_REMOTE)
+        if (result == SDK_RESULT_NONE || result == SDK_RESULT_REMOTE)
                 sample->context = ABI_CONTEXT_NONE;
-        else if (result != PYTHON_RESULT_UNLEARNED)
+        else if (result != SDK_RESULT_UNLEARNED)
                 sample->context = ABI_CONTEXT_UNREADABLE;
 }
 
@@ -333,6 +333,67 @@ static __always_inline const struct v8_process *v8_of(const struct abi_sample *s
                 return NULL;
         process = bpf_map_lookup_elem(&v8_processes, &tgid);
         return process && v8_is_of(process, sample) ? process : NULL;
+}
+
+/*
+ * As python_span_of_thread(), of a thread that has an isolate. SDK_RESULT_N = no context of an SDK is
+ * current.
+ */
+__attribute__((noinline)) int v8_span_of_thread(struct abi_sample *sample) {
+        struct task_struct *task = bpf_get_current_task_btf();
+        const struct v8_process *process;
+        struct v8_span_walk *walk;
+        uint64_t isolate = 0;
+        uint32_t zero = 0;
+        int end;
+
+        if (!sample || task->flags & KERNEL_PF_WORKERS)         /* as context_of_thread() */
+                return -1;
+        process = v8_of(sample);
+        if (!process || !process->spans.isolate)
+                return -1;
+        walk = bpf_map_lookup_elem(&v8_span_walks, &zero);
+        if (!walk ||
+            bpf_probe_read_user(&isolate, sizeof(isolate),
+                                (const void *)(KERNEL_THREAD_POINTER(task) + process->spans.isolate)) ||
+            !isolate)
+                return -1;
+        end = (int)v8_span_read(&process->spans, walk, isolate, &sample->span);
+        if (end == SDK_RESULT_NONE && !walk->context)
+                end = SDK_RESULT_N;
+        return v8_is_of(process, sample) ? end : -1;
+}
+
+/* A context that the thread itself publishes comes first, also if it is none. */
+static __always_inline void v8_span_part(struct abi_sample *sample) {
+        int result;
+
+        if (!(runtime_kinds & RUNTIME_HAS_V8) || sample->form != ABI_FORM_NONE)
+                return;
+        result = v8_span_of_thread(sample);
+        if (result < 0)
+                return;
+        sdk_span_count(result == SDK_RESULT_N ? SDK_RESULT_NONE : (uint32_t)result);
+        if (result == SDK_RESULT_N)     /* OBI may know more */
+                return;
+        sample->form = ABI_FORM_V8;
+        sample->attributes_size = 0;
+        if (result == SDK_RESULT_READ) {
+                sample->context = ABI_CONTEXT_PRESENT;
+                return;
+        }
+        sample->span = (struct abi_span){};
+        sample->context = result == SDK_RESULT_NONE || result == SDK_RESULT_REMOTE ? ABI_CONTEXT_NONE
+                                                                                   : ABI_CONTEXT_UNREADABLE;
+}
+
+/* A global function, as context_of_thread(). What it says is in the sample. */
+__attribute__((noinline)) int sdk_span_part(struct abi_sample *sample) {
+        if (sample) {
+                python_span_part(sample);
+                v8_span_part(sample);
+        }
+        return 0;
 }
 
 static __always_inline void python_count(const struct python *python) {

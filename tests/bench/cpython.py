@@ -348,7 +348,7 @@ def spans(options):
                               "--export-interval", "1s", "--metrics", "127.0.0.1:0"], env=environment)
             url = daemon.wait_for(r"metrics are at (http://\S+)")[1]
             tap.wait_until(lambda: prometheus.value(prometheus.parse(bench.run(["curl", "-s", url]).stdout),
-                                                    "spanprof_python_spans_total", result="read"), "spans",
+                                                    "spanprof_sdk_spans_total", result="read"), "spans",
                            options.patience)
             time.sleep(options.settle)
             entry = Entry(daemon, child.pid)

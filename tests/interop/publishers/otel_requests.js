@@ -3,8 +3,9 @@
 /*
  * With OpenTelemetry's SDK for Node, or with Datadog's library where TRACER=datadog is in the environment:
  * otel_requests.js CPU-SECONDS MODE…; a MODE is hops, callbacks (not for Datadog's library: there a span that
- * has ended is no longer current), or worker (hops in a worker thread). With WASTE in the environment V8's
- * collector has much to move. Each prints what it did without a pause between:
+ * has ended is no longer current), callers (requests of another process; the same), or worker (hops in a
+ * worker thread). With WASTE in the environment V8's collector has much to move. Each prints what it did
+ * without a pause between:
  *
  *     busy TRACE SPAN THREAD BEGIN END    CLOCK_MONOTONIC, ns; TRACE and SPAN are `-` outside of all spans
  *
@@ -131,12 +132,29 @@ function callbacks() {
     });
 }
 
+/* The caller's span is current until the request has one of its own. */
+async function callers() {
+    const { context, propagation, ROOT_CONTEXT } = require('@opentelemetry/api');
+    for (let n = 1; going(); n++) {
+        const traceparent = `00-${String(n).padStart(32, '5')}-${String(n).padStart(16, '7')}-01`;
+        await context.with(propagation.extract(ROOT_CONTEXT, { traceparent }), async () => {
+            burn(5);
+            await inSpan('called', async (span) => {
+                burn(5, span);
+                await immediate();
+                burn(5, span);
+            });
+            burn(5);
+        });
+    }
+}
+
 function worker() {
     return new Promise((resolve, reject) => {
         new Worker(__filename, { workerData: [arguments_[0], 'hops'] }).on('exit', resolve).on('error', reject);
     });
 }
 
-const MODES = { hops: () => Promise.all([hops(), hops(), hops()]), callbacks, worker };
+const MODES = { hops: () => Promise.all([hops(), hops(), hops()]), callbacks, callers, worker };
 fs.writeSync(1, 'ready\n');
 Promise.all(arguments_.slice(1).map((name) => MODES[name]()));

@@ -175,6 +175,135 @@ static void find_text(const DynamicImage *image, V8Opened *opened) {
         }
 }
 
+/* ---- spans ---- */
+
+enum { MAX_CODE = 64, MAX_ISOLATE = 4096, ISOLATE_FAR = 1 << 20 };
+
+/* Places that the kernel half has in its lines (bpf/runtimes/v8_spans.bpf.h). */
+static bool has_known_properties(const DynamicImage *image) {
+        static const struct {
+                const char *name;
+                int32_t value;
+        } known[] = {
+                { "class_Map__instance_size_in_words__char", 8 },
+                { "class_Map__inobject_properties_start_or_constructor_function_index__char", 9 },
+                { "class_Map__instance_type__uint16_t", 12 },
+                { "class_Map__bit_field3__int", 16 },
+                { "class_Map__instance_descriptors_offset", 40 },
+                { "bit_field3_number_of_own_descriptors_mask", 0xffc00 },
+                { "bit_field3_number_of_own_descriptors_shift", 10 },
+                { "bit_field3_is_dictionary_map_shift", 21 },
+                { "prop_desc_details", 1 },
+                { "prop_desc_value", 2 },
+                { "prop_desc_size", 3 },
+                { "prop_location_mask", 1 << 5 },
+                { "prop_representation_mask", 7 << 6 },
+                { "prop_representation_double", 2 },
+                { "prop_index_mask", 0x3ff << 19 },
+                { "class_JSObject__internal_fields__uintptr_t", 24 },
+                { "class_FixedArray__data__uintptr_t", 16 },
+                { "class_String__length__int32_t", 12 },
+                { "class_SeqOneByteString__chars__char", 16 },
+                { "class_SlicedString__parent__String", 16 },
+                { "class_SlicedString__offset__SMI", 24 },
+                { "class_ThinString__actual__String", 16 },
+                { "class_Symbol__name__Object", 16 },
+                { "class_Oddball__kind__int", 40 },
+                { "OddballTrue", 1 },
+                { "FirstNonstringType", 0x80 },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+                const Constant constant = { { known[i].name } };
+                int32_t value;
+
+                if (!read_constant(image, &constant, &value) || value != known[i].value)
+                        return false;
+        }
+        return true;
+}
+
+static bool read_code(const DynamicImage *image, const char *name, uint8_t code[MAX_CODE]) {
+        Elf64_Sym symbol;
+        uint32_t index;
+        size_t size;
+
+        memset(code, 0, MAX_CODE);
+        if (!dynamic_image_find(image, name, &index, &symbol))
+                return false;
+        size = MIN(symbol.st_size, (uint64_t)MAX_CODE);
+        return dynamic_image_read(image, symbol.st_value, code, size);
+}
+
+/* Finds an instruction of @n bytes at @bytes, which a number of 32 bits ends. */
+static bool find_number(const uint8_t code[MAX_CODE], const uint8_t *bytes, size_t n, int32_t *numberp) {
+        for (size_t i = 0; i + n + sizeof(*numberp) <= MAX_CODE; i++)
+                if (!memcmp(code + i, bytes, n)) {
+                        memcpy(numberp, code + i + n, sizeof(*numberp));
+                        return true;
+                }
+        return false;
+}
+
+/* The variable of a program itself lies in front of the thread pointer, where the linker has said. */
+static bool find_isolate(const DynamicImage *image, int64_t *isolatep) {
+        static const uint8_t mov_from_fs[] = { 0x64, 0x48, 0x8b, 0x04, 0x25 };
+        uint8_t code[MAX_CODE];
+        bool is_program = false;
+        Elf64_Sym symbol;
+        uint32_t index;
+        int32_t number;
+
+        if (read_code(image, "_ZN2v87Isolate13TryGetCurrentEv", code) &&
+            find_number(code, mov_from_fs, sizeof(mov_from_fs), &number)) {
+                *isolatep = number;
+                return true;
+        }
+        for (unsigned i = 0; i < image->n_headers; i++)
+                is_program |= image->headers[i].p_type == PT_INTERP;
+        if (!is_program || !image->tls || !image->tls->p_align ||
+            !dynamic_image_find(image, "_ZN2v88internal18g_current_isolate_E", &index, &symbol))
+                return false;
+        *isolatep = (int64_t)(symbol.st_value -
+                              (image->tls->p_memsz + image->tls->p_align - 1) / image->tls->p_align *
+                                      image->tls->p_align);
+        return true;
+}
+
+static bool find_spans(const DynamicImage *image, struct v8_spans *spans) {
+        static const char setter[] = "_ZN2v87Isolate36SetContinuationPreservedEmbedderDataENS_5LocalINS_"
+                                     "5ValueEEE";
+        static const uint8_t mov_to_rdi[] = { 0x48, 0x89, 0x87 };
+        const struct {
+                const char *name;
+                uint16_t *to;
+        } numbers[] = { { "type_JSMap__JS_MAP_TYPE", &spans->map_type },
+                        { "type_JSObject__JS_OBJECT_TYPE", &spans->object_type },
+                        { "type_Symbol__SYMBOL_TYPE", &spans->symbol_type },
+                        { "class_DescriptorArray__header_size__uintptr_t", &spans->descriptors } };
+        uint8_t code[MAX_CODE];
+        int32_t value;
+
+        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+                const Constant constant = { { numbers[i].name } };
+
+                if (!read_constant(image, &constant, &value))
+                        return false;
+                *numbers[i].to = (uint16_t)value;
+        }
+        if (!read_code(image, setter, code) || !find_number(code, mov_to_rdi, sizeof(mov_to_rdi), &value))
+                return false;
+        spans->current = (uint16_t)value;
+        return value > 0 && value < MAX_ISOLATE && has_known_properties(image) &&
+                find_isolate(image, &spans->isolate) && v8_spans_are_sound(spans);
+}
+
+bool v8_spans_are_sound(const struct v8_spans *spans) {
+        return spans->isolate >= -ISOLATE_FAR && spans->isolate <= ISOLATE_FAR && !(spans->isolate & 7) &&
+                !(spans->current & 7) && spans->current < MAX_ISOLATE && !(spans->descriptors & 7) &&
+                spans->descriptors <= MAX_CODE;
+}
+
 int v8_open(int fd, const void *data, uint64_t size, V8Opened *opened) {
         const char *missing;
         DynamicImage image;
@@ -186,6 +315,8 @@ int v8_open(int fd, const void *data, uint64_t size, V8Opened *opened) {
         }
         missing = read_constants(&image, &opened->layout);
         find_text(&image, opened);
+        if (ELF_MACHINE != EM_X86_64 || !find_spans(&image, &opened->spans))
+                memset(&opened->spans, 0, sizeof(opened->spans));
         return v8_layout_finish(&opened->layout, missing, opened->reason);
 }
 

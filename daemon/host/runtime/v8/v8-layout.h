@@ -104,6 +104,7 @@ typedef struct V8Layout {
 typedef struct V8Opened {
         V8Layout layout;
         uint64_t text, text_size;       /* ELF address of its code */
+        struct v8_spans spans;          /* isolate 0 = spans cannot be found */
         char reason[V8_MAX_REASON];     /* `V8 12.4.254`; if the result is not 0, what is not known */
 } V8Opened;
 
@@ -120,6 +121,9 @@ bool v8_recognises(int fd, const void *data, uint64_t size);
  * *opened is left as it was.
  */
 int v8_open(int fd, const void *data, uint64_t size, V8Opened *opened);
+
+/* Pure. Whether the kernel half may go by what another process says of spans. */
+bool v8_spans_are_sound(const struct v8_spans *spans);
 
 /*
  * Pure. Checks @layout, whose constants were read, and derives the rest. @missing: name of the first constant

@@ -119,6 +119,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 return RUNTIME_E_UNKNOWN;
         }
         process->generation = subject->generation;
+        process->spans = opened->spans;
         process->text = opened->text + subject->bias;
         process->text_size = opened->text_size;
         return 0;

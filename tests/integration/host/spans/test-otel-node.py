@@ -14,6 +14,7 @@ import oracle
 
 oracle.enter()
 
+import nodes  # noqa: E402
 import otel_case  # noqa: E402
 import tap  # noqa: E402
 
@@ -128,6 +129,32 @@ class OtelNode(TestCase):
                                    expect=0).stdout
         (line,) = [line.split() for line in symbols.splitlines() if "otel_thread_ctx_v1" in line]
         self.assertEqual((line[2], line[3], line[4]), ("8", "TLS", "GLOBAL"))
+
+
+class Plain(otel_case.TestCase):
+    """Services with the SDK from npm and no line of ours: the span is read out of Node's own context."""
+    # its collector moves objects all the time
+    MOVING = ("--stress-compaction", "--gc-interval=2000")
+    FLAG = "--experimental-async-context-frame"
+
+    def check(self, release, *arguments, **environment):
+        fetched = self.publisher("otel-node") / "node_modules"
+        node = nodes.fetched(release) or tap.skip("machine: npm has not been reached")
+        return self.check_stretches([node, *arguments], ("--exe", node), NODE_PATH=fetched, **environment)
+
+    @staticmethod
+    def release(major):
+        return next(release for release in nodes.RELEASES if release.startswith(f"{major}."))
+
+    def test_awaits_callbacks_callers_and_workers(self):
+        for major, flags in {24: (), 26: (), 22: (self.FLAG,)}.items() if tap.LONG else [(24, ())]:
+            with self.subTest(major):
+                self.check(self.release(major), *flags, TestCase.REQUESTS, 4, "hops", "callbacks", "callers", "worker")
+
+    def test_beside_a_collector_that_moves_objects(self):
+        for major in (24, 26) if tap.LONG else (26,):
+            with self.subTest(major):
+                self.check(self.release(major), *self.MOVING, TestCase.REQUESTS, 4, "hops", "worker", WASTE=1)
 
 
 if __name__ == "__main__":

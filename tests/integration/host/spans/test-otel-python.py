@@ -223,7 +223,7 @@ class Plain(otel_case.TestCase):
         result = run.stop()
         since = self.judge_waits(result, child)
         for reason in ("read", "none"):
-            self.assertGreater(result.counter("python_spans_total", reason), otel_case.ENOUGH)
+            self.assertGreater(result.counter("sdk_spans_total", reason), otel_case.ENOUGH)
         used = [(int(begin), int(ns)) for begin, ns in re.findall(r"^used (\d+) (\d+)$", child.out, re.M)]
         print(f"# {rows}, of {sum(ns for _, ns in used) / 1e9:.2f} s")
         self.assertEqual(set(rows) - {""}, {"nap"})

@@ -467,26 +467,26 @@ static uint32_t result(void) {
 Test(python_spans, each_end_has_its_reason) {
         EACH_RELEASE(i) {
                 begin_release(i);
-                cr_assert_eq(result(), PYTHON_RESULT_READ);
+                cr_assert_eq(result(), SDK_RESULT_READ);
                 *at(SPAN_CONTEXT + spans.items + 16) = REMOTE;
-                cr_assert_eq(result(), PYTHON_RESULT_REMOTE);
+                cr_assert_eq(result(), SDK_RESULT_REMOTE);
                 put_all();
                 entry_of(KEYS, 0)[0] = OTHER_KEY;
-                cr_assert_eq(result(), PYTHON_RESULT_NONE);
+                cr_assert_eq(result(), SDK_RESULT_NONE);
                 *at(THREAD + spans.thread_context) = 0;
-                cr_assert_eq(result(), PYTHON_RESULT_NONE);
+                cr_assert_eq(result(), SDK_RESULT_NONE);
                 put_all();
                 put_object(SPAN_CONTEXT, OTHER);
-                cr_assert_eq(result(), PYTHON_RESULT_TYPE);
+                cr_assert_eq(result(), SDK_RESULT_TYPE);
                 put_all();
                 *at(THREAD + spans.thread_context) = OTHER;
-                cr_assert_eq(result(), PYTHON_RESULT_FAULT);
+                cr_assert_eq(result(), SDK_RESULT_FAULT);
                 put_all();
                 put_keys(KEYS, 65);
-                cr_assert_eq(result(), PYTHON_RESULT_FAR);
+                cr_assert_eq(result(), SDK_RESULT_FAR);
                 put_all();
                 spans.variable = 0;
-                cr_assert_eq(result(), PYTHON_RESULT_UNLEARNED);
+                cr_assert_eq(result(), SDK_RESULT_UNLEARNED);
         }
 }
 
@@ -498,12 +498,12 @@ Test(python_spans, a_tree_that_leads_nowhere_is_too_far) {
         *field(node(7), 0) = 64;
         for (unsigned i = 0; i < 32; i++)
                 *field(node(7), 2 + 2 * i) = OTHER_KEY;
-        cr_assert_eq(result(), PYTHON_RESULT_FAR);
+        cr_assert_eq(result(), SDK_RESULT_FAR);
         put_all();
         put_object(node(0), spans.array_type);
         for (unsigned i = 0; i < 32; i++)
                 *field(node(0), i) = node(0);
-        cr_assert_eq(result(), PYTHON_RESULT_TYPE, "a node that leads to itself is deeper than a hash is long");
+        cr_assert_eq(result(), SDK_RESULT_TYPE, "a node that leads to itself is deeper than a hash is long");
 }
 
 Test(python_spans, memory_that_ends_anywhere_gives_no_other_span) {
