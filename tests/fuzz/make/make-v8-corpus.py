@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes corpus/v8/: a shape of Code, a kind of frame, places, memory with a heap of node 22 (fuzz-v8.c);
 corpus/v8-wire/: what a worker says (fuzz-v8-wire.c); and corpus/v8-walk/: an entry of
-bpf/border/runtime_abi.h, places, memory with a stack, functions and code (fuzz-v8-walk.c).
+bpf/border/runtime_abi.h, places, memory with a stack, functions and code (fuzz-v8-walk.c); corpus/v8-spans/:
+what is found in a file, memory with an isolate and a span (fuzz-v8-spans.c).
 
 usage: make-v8-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
 """
@@ -114,7 +115,7 @@ def says():
 def walks():
     heap, own = heap_of()
     entry = struct.pack("<4Q12H", 1, 0x55000000, 0x1000, 1 << 4, 12, 32, 40, 1, INFO, BYTECODE, CODE, 32, 40, 0,
-                        0, 0)
+                        0, 0) + bytes(24)
     callee = heap.object(FUNCTION, 0, 0, 0, BASE + own + 1)
     bytecode = BASE + heap.end + 1
     heap.object(BYTECODE, 0)
@@ -135,8 +136,57 @@ def walks():
     yield "builtin", struct.pack("<3Q", 1, BASE, 0x4000) + entry[24:] + places + bytes(heap.bytes)
 
 
+class Spans:
+    """Objects of JavaScript, and texts, behind the first 1 KiB of an isolate."""
+    TEXT, MAP, OBJECT, SYMBOL = 8, 2112, 1057, 128
+
+    def __init__(self):
+        self.bytes, self.end = bytearray(0x4000), 0x400
+
+    def put(self, *words):
+        address = self.end
+        self.bytes[address:address + 8 * len(words)] = struct.pack(f"<{len(words)}Q", *words)
+        self.end += 8 * len(words)
+        return BASE + address | 1
+
+    def hidden(self, kind, names=(), n_inside=0):
+        properties = [word for i, name in enumerate(names) for word in (name, (i << 19 | 4 << 6) << 32, 0)]
+        keys = self.put(1, 0, 0, *properties)
+        return self.put(1, 3 + n_inside | 3 << 8 | kind << 32, len(names) << 10, 0, 0, keys)
+
+    def text(self, text, kind=TEXT):
+        raw = text.encode()
+        raw += bytes(-len(raw) % 8)
+        return self.put(self.hidden(kind), len(text) << 32, *struct.unpack(f"<{len(raw) // 8}Q", raw))
+
+    def object(self, **values):
+        others = self.put(1, 0, *list(values.values())[2:])
+        hidden = self.hidden(self.OBJECT, [self.text(name) for name in values], min(len(values), 2))
+        return self.put(hidden, others, 0, *list(values.values())[:2])
+
+    def map(self, *pairs):
+        table = self.put(1, small(3 + 7 * 4), small(len(pairs)), 0, small(4), 0, 0, 0, 0,
+                         *[word for pair in pairs for word in (*pair, 0)])
+        return self.put(self.hidden(self.MAP), 0, 0, table)
+
+
+def spans():
+    cases = ("span", {}, "4bf92f3577b34da6a3ce929d0e0e4736"), ("remote", {"isRemote": 1}, "5" * 32), ("no-id", {}, "x" * 32)
+    for name, extra, text in cases:
+        heap = Spans()
+        for key in extra:
+            extra[key] = heap.put(heap.hidden(131), 0, 0, 0, 0, small(1))
+        context = heap.object(traceId=heap.text(text), spanId=heap.text("00f067aa0ba902b7"), **extra)
+        key = heap.put(heap.hidden(heap.SYMBOL), 0, heap.text("OpenTelemetry Context Key SPAN"))
+        span = heap.object(kind=0, name=0, _spanContext=context)
+        current = heap.object(_currentContext=heap.map((key, span)))
+        heap.bytes[632:640] = struct.pack("<Q", heap.map((1, heap.object(url=0)), (1, current)))
+        yield name, struct.pack("<q8H", -8, 632, heap.MAP, heap.OBJECT, heap.SYMBOL, 24, 0, 0, 0) + bytes(
+            heap.bytes[:heap.end])
+
+
 def main():
-    for folder, files in ("v8", names()), ("v8-wire", says()), ("v8-walk", walks()):
+    for folder, files in ("v8", names()), ("v8-wire", says()), ("v8-walk", walks()), ("v8-spans", spans()):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
         for name, data in files:
             (CORPUS / folder / name).write_bytes(data)
