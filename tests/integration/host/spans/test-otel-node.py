@@ -118,6 +118,16 @@ class OtelNode(TestCase):
         self.assertEqual((off.stdout, off.stderr.count("\n")), ("true undefined\n", 1), off.stderr)
         self.assertIn("`npm rebuild spanprof-otel` builds it", off.stderr)
 
+    def test_what_is_published_comes_before_the_sdks_own_context(self):
+        node = nodes.fetched(nodes.RELEASES[-2]) or tap.skip("machine: npm has not been reached")
+        run = self.start("--frequency", "499", "--exe", node)
+        child = self.spawn([node, self.REQUESTS, 2, "hops"], cwd=self.directory(),
+                           env=self.environment(**self.node_environment(NODE_OPTIONS=self.REGISTER)))
+        self.assertEqual(child.wait(200), 0, child)
+        result = run.stop()
+        self.assertGreater(sum(bool(sample.trace_id) for sample in result.of(child.pid)), otel_case.ENOUGH)
+        self.assertEqual(sum(result.counter("sdk_spans_total").values()), 0)
+
     def test_a_package_without_a_compiler_says_so(self):
         done = self.run_node(self.package / "make.js", CC="/nonexistent/cc")
         self.assertEqual(done.returncode, 1)
