@@ -56,7 +56,7 @@ int v8_span_digits(struct v8_span_walk *walk, uint64_t tagged, uint32_t n) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct v8_span_walk walk = { 0 };
         struct v8_spans spans;
-        struct abi_span span;
+        struct abi_span span = { 0 };
         uint32_t result;
 
         if (size < sizeof(spans))
