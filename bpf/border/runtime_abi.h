@@ -18,6 +18,8 @@
  *     PYTHON                  code object    python_cookie() << 32 | position      none: two words
  *     V8_INTERPRETED          pc             low cookie << 48 | SharedFunctionInfo high cookie << 32 | offset
  *     V8_COMPILED             pc             the same, 0 = none was read           the same | V8_PC_EXACT
+ *     PHP                     kind << 48 |   php_cookie() << 32 | line             none: two words
+ *                             zend_function*
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
  * pointer into a thread's own copy of the instructions counts as the same place in the code object.
@@ -26,6 +28,8 @@
  * it goes on in the frame of an interpreter (on-stack replacement), or is a copy of the interpreter.
  * Code that is no function's (regular expressions, WebAssembly) has no SharedFunctionInfo, and as its low
  * cookie the mark of its frame: the kind of frame * 2.
+ * The line of a PHP frame is read at the tick, 0 = not known; functions go with their request. Their kind is
+ * PHP_FUNCTION_*. An address of 0 stands for generators that the frame before was delegated by (`yield from`).
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -46,6 +50,7 @@ enum runtime_kind {
         RUNTIME_PYTHON = 4,             /* an interpreted function */
         RUNTIME_V8_INTERPRETED = 5,     /* a function of JavaScript: its bytecode array is in the frame */
         RUNTIME_V8_COMPILED = 6,        /* code of functions of JavaScript, made at run time */
+        RUNTIME_PHP = 7,                /* a function, a method, or the code of a file */
         RUNTIME_N_KINDS,
 };
 
@@ -56,6 +61,7 @@ enum {
         RUNTIME_HAS_PYTHON = 1 << 2,
         RUNTIME_HAS_OTHER_JVM = 1 << 3, /* recognised alone; the kernel half does not look it up */
         RUNTIME_HAS_V8 = 1 << 4,
+        RUNTIME_HAS_PHP = 1 << 5,
 };
 
 enum {
@@ -87,7 +93,8 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
                 return 0;
         if (kind == RUNTIME_NATIVE)
                 return 1;
-        return kind == RUNTIME_PYTHON ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;   /* V8_WORDS as many */
+        /* V8 has as many as HotSpot, PHP as Python */
+        return kind == RUNTIME_PYTHON || kind == RUNTIME_PHP ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
 }
 
 /* Place from which the value of a field counts. */
@@ -411,6 +418,62 @@ static inline uint64_t v8_cookie(const uint64_t *words, int has_unique_id) {
         return (mixed ^ mixed >> 29) >> 16;
 }
 
+/* Places that are the same in PHP 7.3 to 8.5; what differs is in struct php_process. */
+enum {
+        PHP_FRAME_WORDS = 7,            /* words of a zend_execute_data that are read: */
+        PHP_FRAME_OPLINE = 0,
+        PHP_FRAME_FUNCTION = 3,
+        PHP_FRAME_THIS = 4,
+        PHP_FRAME_INFO = 5,             /* four bytes */
+        PHP_FRAME_PREVIOUS = 6,
+        PHP_INFO_TYPE = 0xff,           /* of This */
+        PHP_INFO_TOP = 1 << 17,         /* a run of the interpreter begins with this frame (ZEND_CALL_TOP) */
+        PHP_TYPE_OBJECT = 8,
+        PHP_FUNCTION_INTERNAL = 1,      /* first byte of a zend_function */
+        PHP_FUNCTION_USER = 2,
+        PHP_FUNCTION_EVAL = 4,
+        PHP_FUNCTION_NAMED = 8,         /* with one of these, in a frame's word */
+        PHP_FUNCTION_SHIFT = 48,
+        PHP_FUNCTION_NAME = 8,
+        PHP_FUNCTION_SCOPE = 16,        /* its class */
+        PHP_CLASS_NAME = 8,
+        PHP_OBJECT_CLASS = 16,
+        PHP_STRING_HASH = 8,
+        PHP_STRING_LENGTH = 16,
+        PHP_STRING_TEXT = 24,
+        PHP_OP_SIZE = 32,
+        PHP_OP_LINE = 24,
+        PHP_MAX_OFFSET = 504,           /* offset of a field in a function */
+};
+
+/*
+ * A process that runs PHP: value of the map `php_processes`, by tgid. Written by the daemon only, once a
+ * program. Addresses of the process; offsets come from the file's own code.
+ */
+struct php_process {
+        uint64_t generation;            /* generation of the process' row; another = void */
+        uint64_t current;               /* the pointer to the innermost frame */
+        uint64_t generators;            /* the pointer to the class of generators; 0 = none */
+        uint64_t evaluator, evaluator_size;     /* execute_ex() */
+        uint64_t cold, cold_size;       /* its rare parts, which the compiler has put elsewhere; 0 = none */
+        uint16_t file;                  /* in a function of PHP: its file, and behind that its first line */
+        uint16_t ops;                   /* its ops, and in front of that their number; 0 = not known */
+        uint16_t reserved[2];
+};
+
+/*
+ * Tells a function from another one that has its place after it: @name, @class, @file are hashes of these
+ * texts. Addresses would not: those of a request lie as in the one before it. So the same function of another
+ * request has the same cookie.
+ */
+static inline uint32_t php_cookie(uint64_t name, uint64_t class, uint64_t file, uint32_t first_line) {
+        uint64_t mixed = name * 0x9e3779b97f4a7c15ull ^ file * 0xc2b2ae3d27d4eb4full ^
+                class * 0x165667b19e3779f9ull;
+
+        mixed ^= mixed >> 29;
+        return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed ^ first_line * 0x85ebca6bu;
+}
+
 /*
  * Layout of V8's objects in a process of Node, as its process context tells it: offsets and sizes in bytes,
  * multiples of 8. All zeros = it tells none.
@@ -446,6 +509,7 @@ RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_spans) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24 + 24);
+RUNTIME_ASSERT(sizeof(struct php_process) == 56 + 8);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 176);

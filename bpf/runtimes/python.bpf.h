@@ -115,6 +115,7 @@ struct python_part {
 struct python {
         uint64_t mark;                  /* the next one, or PYTHON_NO_MARK */
         uint64_t evaluator, evaluator_size;
+        uint64_t cold, cold_size;       /* more code of the evaluator; of PHP alone */
         uint64_t root, root_size;       /* code that greenlets begin in */
         uint32_t n;                     /* entries of all chains */
         uint32_t at, end;               /* next entry to be written; behind the last one of its part */
@@ -124,6 +125,19 @@ struct python {
         uint32_t is_single;             /* each entry is one evaluator's: no marks among them */
         uint32_t native_previous;       /* in a CFrame */
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
+        /* PHP alone, whose runs and native frames are counted */
+        uint32_t is_counted;
+        uint32_t n_runs;                /* marks on this native stack */
+        uint32_t n_met;                 /* native frames of the evaluator */
+        uint32_t n_skipped;             /* first ones that are left as they are */
+        uint32_t second;                /* index of the first entry behind the first mark */
+        uint32_t is_again;              /* the second walk */
+        uint32_t is_resumed;            /* frames behind the last of these runs are of who resumed a fiber */
+        uint32_t leaf_line;             /* of entries[0], if the first native frame is met; 0 = not known */
+        struct {
+                uint64_t pc, sp, bp, bx;
+                uint32_t n_frames, limit;
+        } begin;                        /* the native walk as it begins */
         /* while the chain is read */
         uint64_t interpreter, thread;
         uint64_t thread_id;             /* pthread_self() of the thread that is interrupted */
@@ -151,7 +165,7 @@ struct python {
                 uint8_t thread_bytes[PYTHON_MAX_THREAD + 8];
                 uint8_t frame_bytes[PYTHON_WINDOW + 8];
         };
-        uint8_t code_bytes[PYTHON_MAX_CODE + 8];
+        uint8_t code_bytes[PYTHON_MAX_CODE + 8] __attribute__((aligned(8)));
         struct python_awaits awaits;
         struct python_word_pair entries[PYTHON_MAX_CHAIN];
 };
@@ -345,6 +359,7 @@ static inline void python_add_mark(struct python *python, uint64_t address) {
         address &= RUNTIME_ADDRESS_MASK;
         if (!python->last_mark) {
                 python->mark = address;
+                python->second = python->n + 1;
         } else {
                 if (last >= PYTHON_MAX_CHAIN)
                         return;
@@ -657,12 +672,18 @@ static inline bool python_chain_step(struct python *python, const struct python_
         return true;
 }
 
-/* The first frame of the first of python->states. Return: whether there is a state. */
-static inline bool python_chain_begin(struct python *python, const struct python_process *process) {
-        python->evaluator = process->evaluator;
-        python->evaluator_size = process->evaluator_size;
-        python->root = process->root;
-        python->root_size = process->root_size;
+/* No entry is read yet. */
+static inline void python_clear(struct python *python) {
+        python->cold_size = 0;
+        python->root_size = 0;
+        python->is_counted = 0;
+        python->n_runs = 0;
+        python->n_met = 0;
+        python->n_skipped = 0;
+        python->is_again = 0;
+        python->is_resumed = 0;
+        python->leaf_line = 0;
+        python->is_single = 0;
         python->n = 0;
         python->at = 0;
         python->end = 0;
@@ -671,14 +692,23 @@ static inline bool python_chain_begin(struct python *python, const struct python
         python->mode = PYTHON_WAITS;
         python->n_frames = 0;
         python->n_written = 0;
-        python->is_single = process->chain == PYTHON_CHAIN_OBJECTS ||
-                process->chain == PYTHON_CHAIN_EVALUATOR;
-        python->native_previous = process->native_previous;
         python->next_state = 0;
         python->window_size = 0;
         python->awaits.name_size = 0;
         for (uint32_t i = 0; i < PYTHON_N_KNOWN; i++)
                 python->known[i].code = 1;      /* no code's address: those are even */
+}
+
+/* The first frame of the first of python->states. Return: whether there is a state. */
+static inline bool python_chain_begin(struct python *python, const struct python_process *process) {
+        python_clear(python);
+        python->evaluator = process->evaluator;
+        python->evaluator_size = process->evaluator_size;
+        python->root = process->root;
+        python->root_size = process->root_size;
+        python->is_single = process->chain == PYTHON_CHAIN_OBJECTS ||
+                process->chain == PYTHON_CHAIN_EVALUATOR;
+        python->native_previous = process->native_previous;
         return python_open_next(python, process);
 }
 
@@ -707,6 +737,17 @@ static inline bool python_take_part(struct python *python) {
         return true;
 }
 
+/* The native walk begins here. */
+static inline void python_chain_place(struct python *python, const struct unwind *unwind,
+                                      const struct rules *rules) {
+        python->begin.pc = unwind->pc;
+        python->begin.sp = unwind->sp;
+        python->begin.bp = unwind->bp;
+        python->begin.bx = rules->bx;
+        python->begin.n_frames = unwind->n_frames;
+        python->begin.limit = unwind->limit;
+}
+
 /* All chains are copied. Return: whether there are frames. */
 static inline bool python_chain_end(struct python *python) {
         python_close(python);
@@ -716,8 +757,19 @@ static inline bool python_chain_end(struct python *python) {
 
 /* ---- the join ---- */
 
+/* The walk leaves a native frame at @pc. */
+static inline bool python_meets_counted(struct python *python, uint64_t pc) {
+        if (pc - python->evaluator >= python->evaluator_size && pc - python->cold >= python->cold_size)
+                return false;
+        if (++python->n_met <= python->n_skipped)
+                return false;
+        return python->mark == PYTHON_MARK_EVALUATOR;
+}
+
 /* The native frame that was written last, with @sp, is left for that of @caller_sp. */
-static inline bool python_meets(const struct python *python, uint64_t pc, uint64_t sp, uint64_t caller_sp) {
+static inline bool python_meets(struct python *python, uint64_t pc, uint64_t sp, uint64_t caller_sp) {
+        if (python->is_counted)
+                return python_meets_counted(python, pc);
         if (python->mark == PYTHON_MARK_EVALUATOR)
                 return pc - python->evaluator < python->evaluator_size;
         return python->mark - sp < caller_sp - sp;
@@ -729,14 +781,21 @@ static inline bool python_is_frame(const struct python *python, uint32_t at) {
         barrier_var(at);
         if (at >= PYTHON_MAX_CHAIN)
                 return false;
-        return python->entries[at].first >> RUNTIME_KIND_SHIFT == RUNTIME_PYTHON;
+        return python->entries[at].first >> RUNTIME_KIND_SHIFT;
 }
 
 /* The frame at words[n - 1] is the evaluator's: Python's frames take its place, if there are any. */
 static inline void python_join(struct unwind *unwind, struct python *python) {
         python->mode = PYTHON_WRITES;
+        if (python->is_counted && python->n_met == 1 && !python->at)
+                python->entries[0].second |= python->leaf_line;
         if (python_is_frame(python, python->at) && unwind->n_frames)
                 unwind->n_frames--;
+}
+
+/* The walk has come to the begin of a fiber: the rest of the chain is of who has resumed it. */
+static inline bool python_is_fiber(const struct python *python) {
+        return python->is_resumed && python->n_met == python->n_runs;
 }
 
 /*
@@ -745,9 +804,42 @@ static inline void python_join(struct unwind *unwind, struct python *python) {
  */
 static inline bool python_rest(const struct unwind *unwind, struct python *python) {
         if (python->mode != PYTHON_WAITS || python->n_written >= python->n_frames ||
-            unwind->end == ABI_STACK_COMPLETE || unwind->end == ABI_STACK_DEPTH)
+            (unwind->end == ABI_STACK_COMPLETE && !python_is_fiber(python)) || unwind->end == ABI_STACK_DEPTH)
                 return false;
         python->mode = PYTHON_WRITES_REST;
+        return true;
+}
+
+/*
+ * As many frames of the evaluator as runs were met by a whole walk, so each has its place. Else one run
+ * begins or ends: the walk is made again, without the innermost run, or the innermost native frame. If more
+ * of either is left, none has a place that is sure. Return: whether to walk again.
+ */
+static inline bool python_again(const struct rows_walk *walk) {
+        struct python *python = walk->python;
+        struct unwind *unwind = walk->unwind;
+
+        if (!python->is_counted || python->is_cut || python->is_again || python->mode != PYTHON_WAITS ||
+            unwind->end != ABI_STACK_COMPLETE || python->n_met == python->n_runs)
+                return false;
+        python->is_again = 1;
+        python->n_skipped = python->n_met == python->n_runs + 1;
+        python->at = python->end;
+        if (python->n_skipped)
+                python->at = 0;
+        else if (python->n_met + 1 == python->n_runs)
+                python->at = python->second;
+        python->mark = python->at < python->end ? PYTHON_MARK_EVALUATOR : PYTHON_NO_MARK;
+        python->n_met = 0;
+        python->n_written = 0;
+        unwind->pc = python->begin.pc;
+        unwind->sp = python->begin.sp;
+        unwind->bp = python->begin.bp;
+        unwind->n_frames = python->begin.n_frames;
+        unwind->limit = python->begin.limit;
+        unwind->end = ABI_STACK_INTERNAL;
+        rules_begin(walk->rules, walk->rules->space, walk->rules->generation, python->begin.n_frames);
+        walk->rules->bx = python->begin.bx;
         return true;
 }
 
@@ -781,7 +873,7 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
                 return false;
         first = python->entries[at].first;
         second = python->entries[at].second;
-        if (first >> RUNTIME_KIND_SHIFT != RUNTIME_PYTHON) {
+        if (!(first >> RUNTIME_KIND_SHIFT)) {
                 python->at = at + 1;
                 if (python->is_single) {
                         if (python->mode == PYTHON_WRITES)
@@ -835,7 +927,7 @@ static inline bool python_step(const struct rows_walk *walk) {
         if (is_root && unwind->end != ABI_STACK_DEPTH)
                 return rules_end(unwind, ABI_STACK_COMPLETE);
         if (!goes_on)
-                return python && python_rest(unwind, python);
+                return python && (python_again(walk) || python_rest(unwind, python));
         /* A signal's frame may be on another stack than the code that it interrupted. */
         if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp)) {
                 python_join(unwind, python);

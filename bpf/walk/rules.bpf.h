@@ -75,7 +75,7 @@ struct rules {
         uint64_t cfa;                   /* CFA that rules_rare() has found */
         /* n_frames of the frame that general registers are of; its callers may have kept them; 0 = lost */
         uint32_t known;
-        uint32_t reserved;
+        uint32_t is_strict;             /* where there is no row, rbp is no frame pointer */
         uint64_t signal_frame;          /* the registers lie there, in the kernel's frame; 0 = below */
         struct rules_probes probes;
         /* registers of frame 0, by the processor's part */
@@ -163,6 +163,8 @@ static inline void rules_interrupt(struct unwind *unwind, struct rules *rules) {
  * rule that needs it ends the walk.
  */
 static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *rules) {
+        if (rules->is_strict)
+                return rules_end(unwind, ABI_STACK_NO_ROWS);
         /*
          * The same bound as in unwind.bpf.h; here 0 alone can be an end, anything else means that there is no
          * frame pointer.

@@ -38,6 +38,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
+#include "runtimes/php.bpf.h"
 #include "runtimes/python_spans.bpf.h"
 #include "runtimes/v8.bpf.h"
 #include "runtimes/v8_spans.bpf.h"
@@ -586,6 +587,20 @@ __attribute__((noinline)) int python_write_at(struct unwind *unwind, struct pyth
 
 static inline bool python_write_one(const struct rows_walk *walk) {
         return python_write_at(walk->unwind, walk->python, (struct hotspot_words *)walk->frames);
+}
+
+/* Processes that run PHP, by tgid. As `python_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct php_process);
+} php_processes SEC(".maps");
+
+__attribute__((noinline)) int php_chain_at(struct python *python, const struct php_process *process,
+                                           const struct rules *rules) {
+        return python && process && rules && php_chain_step(python, process, rules->registers);
 }
 
 /* Processes that run V8, by tgid. As `python_processes`. */

@@ -222,9 +222,65 @@ static __always_inline const struct python_process *python_of(const struct abi_s
         return process && python_is(process, sample) ? process : NULL;
 }
 
+/* ---- PHP ---- */
+
+struct php_walk {
+        struct python *python;
+        const struct php_process *process;
+        const struct rules *rules;
+};
+
+static long php_chain_by_loop(uint32_t index, const struct php_walk *walk) {
+        return !php_chain_at(walk->python, walk->process, walk->rules);
+}
+
+static long php_chain_by_map(const void *map, const void *key, void *value, const struct php_walk *walk) {
+        return !php_chain_at(walk->python, walk->process, walk->rules);
+}
+
+/* Return: NULL = the process of @sample does not run PHP, or this thread of it does not. */
+static __always_inline const struct php_process *php_of(const struct abi_sample *sample) {
+        const struct php_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_PHP) || sample->tid != tgid)
+                return NULL;
+        process = bpf_map_lookup_elem(&php_processes, &tgid);
+        return process && process->generation == sample->generation ? process : NULL;
+}
+
+/* Whether its entry, that a walk was begun by, is its own still: as hotspot_is(). */
+static __attribute__((noinline)) bool php_stays(const struct python *python,
+                                                const struct abi_sample *sample) {
+        return !python || !python->is_counted || php_of(sample);
+}
+
+/* As python_begin(), which calls it. Code without a row is that of PHP's JIT, where rbp is anything. */
+static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch) {
+        struct php_walk walk = { .process = php_of(&scratch->sample), .rules = &scratch->rules };
+        uint32_t zero = 0;
+
+        if (!walk.process)
+                return NULL;
+        scratch->has_runtime = true;
+        scratch->rules.is_strict = 1;
+        walk.python = bpf_map_lookup_elem(&pythons, &zero);
+        if (!walk.python || !php_chain_begin(walk.python, walk.process))
+                return NULL;
+        python_chain_place(walk.python, &scratch->unwind, &scratch->rules);
+        if (has_bpf_loop())
+                bpf_loop(PYTHON_MAX_CHAIN, php_chain_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, php_chain_by_map, &walk, 0);
+        return python_chain_end(walk.python) ? walk.python : NULL;
+}
+
+/* ---- Python: the chain ---- */
+
 /*
  * Copies the chain of frames. A function of its own: what it has on the stack is gone before frames are
- * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of Python.
+ * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of
+ * Python or PHP.
  */
 static __attribute__((noinline)) struct python *python_begin(struct task_struct *task,
                                                              struct scratch *scratch,
@@ -234,7 +290,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
 
         *processp = walk.process;
         if (!walk.process)
-                return NULL;
+                return php_begin(scratch);
         walk.python = bpf_map_lookup_elem(&pythons, &zero);
         if (!walk.python)
                 return NULL;
@@ -523,6 +579,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         walk.state = &scratch->hotspot;
         hotspot_begin(walk.state);
         scratch->has_runtime = false;
+        rules->is_strict = 0;
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
                 walk.python = python_begin(task, scratch, &python);
@@ -551,7 +608,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                 scratch->sample.interrupted = rules->interrupted;
         if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&
             hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample) &&
-            v8_is_of(walk.v8, &scratch->sample)) {
+            php_stays(walk.python, &scratch->sample) && v8_is_of(walk.v8, &scratch->sample)) {
                 if (walk.python) {
                         python_count(walk.python);
                         scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;

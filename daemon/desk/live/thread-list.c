@@ -83,7 +83,8 @@ static bool has_runtime(const Window *window, uint32_t stack) {
                 WindowFrame frame = window_expand_frame(window, words[i]);
                 const char *type = window_get_string(window, frame.type, NULL);
 
-                if (!strcmp(type, "cpython") || !strcmp(type, "jvm") || !strcmp(type, "v8js"))
+                if (!strcmp(type, "cpython") || !strcmp(type, "jvm") || !strcmp(type, "v8js") ||
+                    !strcmp(type, "php"))
                         return true;
         }
         return false;

@@ -9,6 +9,7 @@
 #include "host/runtime/go/go-runtime.h"
 #include "host/runtime/hotspot/hotspot-runtime.h"
 #include "host/runtime/jvm/other-jvm.h"
+#include "host/runtime/php/php-runtime.h"
 #include "host/runtime/python/python-runtime.h"
 #include "host/runtime/v8/v8-runtime.h"
 
@@ -17,5 +18,6 @@ const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
         &python_runtime,
         &go_runtime,
         &v8_runtime,
+        &php_runtime,
         &other_jvm_runtime,
 };

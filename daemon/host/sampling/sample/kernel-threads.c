@@ -98,6 +98,9 @@ void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t gen
         runtimes->has_v8 = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_V8), &tgid,
                                                 &runtimes->v8) &&
                 runtimes->v8.generation == generation;
+        runtimes->has_php = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_PHP), &tgid,
+                                                 &runtimes->php) &&
+                runtimes->php.generation == generation;
 }
 
 /* Our own thread has just been given a CPU, as it has slept. */

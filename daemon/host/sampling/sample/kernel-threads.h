@@ -35,10 +35,11 @@ typedef struct ThreadsLook {
 
 /* Runtimes of a process, as its rows in the kernel half say. */
 typedef struct ThreadsRuntimes {
-        bool has_hotspot, has_python, has_v8;
+        bool has_hotspot, has_python, has_v8, has_php;
         struct hotspot_process hotspot;
         struct python_process python;
         struct v8_process v8;
+        struct php_process php;
 } ThreadsRuntimes;
 
 /* @generation: of the process' row; what is of another program does not count. */

@@ -78,6 +78,7 @@ static int walk_stack(ThreadWalker *walker, const Program *program, WalkedThread
         bool has_runtime = runtimes_has(walker->stages->runtimes, program->process->generation);
         HostWalkResult result;
 
+        walker->live.is_first = found->thread->tid == found->thread->tgid;
         for (uint32_t most = USUAL_BYTES;; most = MOST_BYTES) {
                 copy_stack(walker, found->thread, most);
                 host_walk_thread(walker->walk, program->process, has_runtime, walker->stack,
@@ -222,6 +223,8 @@ static void enter_runtimes(ThreadWalker *walker) {
                 walker->live.python = &walker->runtimes.python;
         if (walker->runtimes.has_v8)
                 walker->live.v8 = &walker->runtimes.v8;
+        if (walker->runtimes.has_php)
+                walker->live.php = &walker->runtimes.php;
         host_walk_enter(walker->walk, &walker->live);
 }
 

@@ -27,6 +27,7 @@
 #include "host/runtime/go/goroutines.h"
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
+#include "host/runtime/php/php-wire.h"
 #include "host/runtime/v8/v8-link.h"
 #include "host/sampling/aggregate/aggregate.h"
 #include "host/sampling/aggregate/span-cpu.h"
@@ -115,6 +116,7 @@ typedef struct DaemonStages {
         HotspotLinks *jvms;             /* NULL = the same of JVMs */
         FileLinks *pythons;             /* NULL = the same of CPython */
         FileLinks *v8s;                 /* NULL = the same of V8 */
+        FileLinks *phps;                /* NULL = the same of PHP */
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */

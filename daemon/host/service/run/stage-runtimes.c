@@ -33,6 +33,8 @@ static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
                 return daemon->stages.pythons;
         case RUNTIME_HAS_V8:
                 return daemon->stages.v8s;
+        case RUNTIME_HAS_PHP:
+                return daemon->stages.phps;
         case RUNTIME_HAS_GO:
                 return daemon->config->sampling.goroutines ? daemon : NULL;
         default:
@@ -50,6 +52,8 @@ static int make_links(Daemon *daemon) {
                 r = file_links_new(&stages->pythons, stages->readers, &python_link_ops);
         if (!r)
                 r = file_links_new(&stages->v8s, stages->readers, &v8_link_ops);
+        if (!r)
+                r = file_links_new(&stages->phps, stages->readers, &php_link_ops);
         return error_fold(r);
 }
 
@@ -84,6 +88,7 @@ static void release(Daemon *daemon) {
         hotspot_links_free(daemon->stages.jvms);
         file_links_free(daemon->stages.pythons);
         file_links_free(daemon->stages.v8s);
+        file_links_free(daemon->stages.phps);
         reader_links_free(daemon->stages.readers);
 }
 

@@ -22,6 +22,7 @@
 #include "core/symbol/jit/code-wire.h"
 #include "host/runtime/all-runtimes.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
+#include "host/runtime/php/php-wire.h"
 #include "host/runtime/python/python-wire.h"
 #include "host/runtime/v8/v8-wire.h"
 #include "host/sampling/context/thread-wire.h"
@@ -77,6 +78,11 @@ static void serve_v8(int socket, int fd, const Request *request) {
         v8_serve(socket, fd, &request->reader);
 }
 
+/* The same. */
+static void serve_php(int socket, int fd, const Request *request) {
+        php_serve(socket, fd, &request->reader);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -91,6 +97,7 @@ static const Kind kinds[] = {
         { &hotspot_open_question, serve_hotspot },
         { &python_open_question, serve_python },
         { &v8_open_question, serve_v8 },
+        { &php_open_question, serve_php },
 };
 
 /* Return: NULL = no such kind. */

@@ -110,6 +110,7 @@ static bool has_code(void) __attribute__((unused));     /* by x86-64 alone */
 static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/python.bpf.h"
+#include "runtimes/php.bpf.h"
 #include "runtimes/v8.bpf.h"
 
 /* A thread of Python, by its pthread_self(). */
@@ -368,6 +369,23 @@ static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
         return python_chain_end(python) ? python : NULL;
 }
 
+/* As php_begin() there. */
+static struct python *begin_php(HostWalk *walk) {
+        const struct php_process *process = walk->live ? walk->live->php : NULL;
+        struct python *python = &walk->python;
+
+        if (!process || !walk->live->is_first)
+                return NULL;
+        walk->rules.is_strict = 1;
+        if (!php_chain_begin(python, process))
+                return NULL;
+        python_chain_place(python, &walk->unwind, &walk->rules);
+        for (unsigned i = 0; i < PYTHON_MAX_CHAIN; i++)
+                if (!php_chain_step(python, process, walk->rules.registers))
+                        break;
+        return python_chain_end(python) ? python : NULL;
+}
+
 /* ---- walks ---- */
 
 int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth) {
@@ -406,6 +424,7 @@ static void begin(HostWalk *walk, const struct abi_stack *stack) {
         unwind->bp = stack->bp;
         rules_begin(&walk->rules, stack->tgid, ++walk->n_walks, 0);
         walk->rules.bx = stack->bx;
+        walk->rules.is_strict = 0;
         memcpy(walk->rules.registers, stack->registers, sizeof(walk->rules.registers));
 }
 
@@ -447,7 +466,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         walk->thread = thread;
         under_way = walk;
         begin(walk, stack);
-        rows.python = begin_python(walk, thread ? thread->pointer : 0);
+        rows.python = begin_python(walk, thread ? thread->pointer : 0) ?: begin_php(walk);
         while (python_step(&rows))
                 ;
         under_way = NULL;

@@ -43,7 +43,7 @@ void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const s
 
 /*
  * A program that lives while it is walked: its memory, and what the daemon knows of its runtimes. Reads are
- * those of bpf/runtimes/hotspot.bpf.h, python.bpf.h and v8.bpf.h, so each may fail.
+ * those of bpf/runtimes/hotspot.bpf.h, php.bpf.h, python.bpf.h and v8.bpf.h, so each may fail.
  */
 typedef struct HostWalkLive {
         int (*read)(void *userdata, uint64_t address, void *to, uint32_t size); /* 0 = all of it was read */
@@ -51,6 +51,8 @@ typedef struct HostWalkLive {
         const struct hotspot_process *hotspot;  /* NULL = it runs no Java, or is not attached */
         const struct python_process *python;
         const struct v8_process *v8;
+        const struct php_process *php;
+        bool is_first;                          /* the next thread is the process' first one */
 } HostWalkLive;
 
 /*

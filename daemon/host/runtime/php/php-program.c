@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Every build of PHP exports its interpreter, since extensions need it. No table of releases is here: where
+ * the innermost frame is, and where a function has its file, is what PHP's own exported functions read
+ * (php-decode.c).
+ *
+ * The compiler has put rare parts of execute_ex() elsewhere, where its jumps lead: into one function of the
+ * sorted table of .eh_frame_hdr, and not to its begin.
+ */
+#include "host/runtime/php/php-program.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/elf/machine.h"
+#include "core/base/util/macro.h"
+#include "host/sampling/process/dynamic-symbol.h"
+
+enum {
+        MAX_CODE = 512,                 /* bytes of a function that is decoded */
+        MAX_EVALUATOR = 1 << 20,
+        MIN_COLD = 4,                   /* jumps that lead there */
+        CHUNK = 64 << 10,
+        HYBRID = 4,                     /* the kind of virtual machine that gcc makes */
+        MAX_VERSION = 24,
+};
+
+typedef struct Place {
+        uint64_t address, size;
+} Place;
+
+/* Return: whether it is there. */
+static bool find(const DynamicImage *image, const char *name, Place *place) {
+        Elf64_Sym symbol;
+        uint32_t index;
+
+        if (!dynamic_image_find(image, name, &index, &symbol))
+                return false;
+        *place = (Place){ symbol.st_value, symbol.st_size };
+        return true;
+}
+
+static bool open_image(DynamicImage *image, int fd, const void *data, uint64_t size) {
+        return dynamic_image_init(image, fd, data, size) && dynamic_image_find_tables(image);
+}
+
+bool php_recognises(int fd, const void *data, uint64_t size) {
+        DynamicImage image;
+        Place place;
+
+        return open_image(&image, fd, data, size) && find(&image, "zend_vm_kind", &place) &&
+                find(&image, "execute_ex", &place);
+}
+
+/* ---- the release ---- */
+
+/* In what every build sends as a header, unless it is told not to. */
+static void find_version(const DynamicImage *image, char version[MAX_VERSION]) {
+        static const char mark[] = "X-Powered-By: PHP/";
+        static char chunk[CHUNK + 1];
+
+        for (unsigned i = 0; i < image->n_headers; i++) {
+                const Elf64_Phdr *header = &image->headers[i];
+
+                if (header->p_type != PT_LOAD || header->p_flags & (PF_W | PF_X))
+                        continue;
+                for (uint64_t at = 0; at < header->p_filesz; at += CHUNK - sizeof(mark) - MAX_VERSION) {
+                        size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK), length;
+                        const char *found;
+
+                        if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
+                                break;
+                        chunk[n] = '\0';
+                        found = memmem(chunk, n, mark, sizeof(mark) - 1);
+                        if (!found)
+                                continue;
+                        length = strspn(found + sizeof(mark) - 1, "0123456789.");
+                        if (length < MAX_VERSION)
+                                memcpy(version, found + sizeof(mark) - 1, length);
+                        return;
+                }
+        }
+}
+
+static int unknown(PhpOpened *opened, const char *version, const char *what) {
+        snprintf(opened->reason, sizeof(opened->reason), "PHP%s%s: not walked: %s", *version ? " " : "",
+                 version, what);
+        return PHP_OPEN_E_UNKNOWN;
+}
+
+/* ---- the layout ---- */
+
+static bool decode(const DynamicImage *image, const char *name, uint64_t globals, PhpLayout *layout) {
+        uint8_t code[MAX_CODE];
+        Place place;
+
+        return find(image, name, &place) && place.size && place.size <= sizeof(code) &&
+                dynamic_image_read(image, place.address, code, place.size) &&
+                php_layout_decode(code, place.size, place.address, globals, layout);
+}
+
+/* `mov $4,%eax; ret` */
+static bool is_hybrid(const DynamicImage *image) {
+        static const uint8_t expected[] = { 0xb8, HYBRID, 0, 0, 0, 0xc3 };
+        uint8_t code[sizeof(expected) + 4], branch[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+        Place place;
+
+        if (!find(image, "zend_vm_kind", &place) ||
+            !dynamic_image_read(image, place.address, code, sizeof(code)))
+                return false;
+        return !memcmp(code, expected, sizeof(expected)) ||
+                (!memcmp(code, branch, sizeof(branch)) &&
+                 !memcmp(code + sizeof(branch), expected, sizeof(expected)));
+}
+
+/* ---- rare parts of the evaluator ---- */
+
+/* The sorted table of .eh_frame_hdr, whose entries are pairs of int32, relative to `address`. */
+typedef struct Functions {
+        uint64_t address;
+        uint32_t n;
+        int32_t (*pairs)[2];
+} Functions;
+
+static bool read_functions(const DynamicImage *image, Functions *functions) {
+        static const uint8_t expected[] = { 1, 0x1b, 0x03, 0x3b };
+        const Elf64_Phdr *header = NULL;
+        uint8_t begin[12];
+
+        for (unsigned i = 0; i < image->n_headers && !header; i++)
+                if (image->headers[i].p_type == PT_GNU_EH_FRAME)
+                        header = &image->headers[i];
+        if (!header || !dynamic_image_read(image, header->p_vaddr, begin, sizeof(begin)) ||
+            memcmp(begin, expected, sizeof(expected)))
+                return false;
+        memcpy(&functions->n, begin + 8, sizeof(functions->n));
+        functions->address = header->p_vaddr;
+        if (!functions->n || functions->n > header->p_memsz / sizeof(*functions->pairs))
+                return false;
+        functions->pairs = malloc(functions->n * sizeof(*functions->pairs));
+        return functions->pairs &&
+                dynamic_image_read(image, header->p_vaddr + sizeof(begin), functions->pairs,
+                                   functions->n * sizeof(*functions->pairs));
+}
+
+static uint64_t begin_of(const Functions *functions, uint32_t i) {
+        return functions->address + (uint64_t)(int64_t)functions->pairs[i][0];
+}
+
+/* The function that @address lies in, as far as the table says; n = in none. */
+static uint32_t find_function(const Functions *functions, uint64_t address) {
+        uint32_t low = 0, high = functions->n;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (begin_of(functions, middle) <= address)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low ? low - 1 : functions->n;
+}
+
+/* Votes of the evaluator's jumps (0f 8x, four bytes), of which some may be no jumps. */
+static void find_cold(const Functions *functions, const uint8_t *code, PhpOpened *opened) {
+        _cleanup_(freep) uint32_t *votes = calloc(functions->n, sizeof(*votes));
+        uint32_t own = find_function(functions, opened->evaluator), best = functions->n;
+
+        for (uint64_t i = 0; votes && i + 6 <= opened->evaluator_size; i++) {
+                int32_t distance;
+                uint64_t target;
+                uint32_t which;
+
+                if (code[i] != 0x0f || (code[i + 1] & 0xf0) != 0x80)
+                        continue;
+                memcpy(&distance, code + i + 2, sizeof(distance));
+                target = opened->evaluator + i + 6 + (uint64_t)(int64_t)distance;
+                which = find_function(functions, target);
+                if (which == own || which >= functions->n - 1 || begin_of(functions, which) == target)
+                        continue;
+                votes[which]++;
+                if (best == functions->n || votes[which] > votes[best])
+                        best = which;
+        }
+        if (best == functions->n || votes[best] < MIN_COLD)
+                return;
+        opened->cold = begin_of(functions, best);
+        opened->cold_size = begin_of(functions, best + 1) - opened->cold;
+}
+
+static void read_cold(const DynamicImage *image, PhpOpened *opened) {
+        _cleanup_(freep) uint8_t *code = malloc(opened->evaluator_size);
+        Functions functions = { 0 };
+
+        if (code && dynamic_image_read(image, opened->evaluator, code, opened->evaluator_size) &&
+            read_functions(image, &functions))
+                find_cold(&functions, code, opened);
+        free(functions.pairs);
+}
+
+int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
+        Place globals, evaluator, generators = { 0 };
+        char version[MAX_VERSION] = "";
+        PhpLayout layout = { 0 };
+        DynamicImage image;
+
+        memset(opened, 0, sizeof(*opened));
+        if (!open_image(&image, fd, data, size) || !find(&image, "execute_ex", &evaluator))
+                return unknown(opened, version, "the file has changed");
+        find_version(&image, version);
+        if (ELF_MACHINE != EM_X86_64)
+                return unknown(opened, version, "this processor");
+        if (!find(&image, "executor_globals", &globals))
+                return unknown(opened, version, "thread-safe build (ZTS)");
+        if (!is_hybrid(&image))
+                return unknown(opened, version, "another kind of virtual machine");
+        if (!evaluator.size || evaluator.size > MAX_EVALUATOR ||
+            !decode(&image, "zend_get_executed_filename_ex", globals.address, &layout))
+                return unknown(opened, version, "layout unknown");
+        decode(&image, "zend_get_executed_lineno", globals.address, &layout);
+        find(&image, "zend_ce_generator", &generators);
+        opened->current = globals.address + layout.current;
+        opened->generators = generators.address;
+        opened->evaluator = evaluator.address;
+        opened->evaluator_size = evaluator.size;
+        opened->file = layout.file;
+        opened->ops = layout.ops;
+        read_cold(&image, opened);
+        snprintf(opened->reason, sizeof(opened->reason), "PHP%s%s", *version ? " " : "", version);
+        return 0;
+}
+
+bool php_opened_is_sound(const PhpOpened *opened) {
+        return opened->file && opened->file <= PHP_MAX_OFFSET && opened->ops <= PHP_MAX_OFFSET &&
+                opened->evaluator_size && opened->evaluator_size <= MAX_EVALUATOR &&
+                opened->evaluator + opened->evaluator_size > opened->evaluator &&
+                opened->cold + opened->cold_size >= opened->cold;
+}

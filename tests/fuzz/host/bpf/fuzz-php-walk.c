@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Fuzz: the kernel half's walk over frames of PHP, with an entry, chains, registers and stacks that no
+ * interpreter has. The input is the entry, then the memory that its addresses lead to, whose last words are
+ * the registers. Whatever they hold: it ends, cuts no frame, and writes none beyond its limit. Recipe of the
+ * corpus: make-php-corpus.py.
+ */
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bpf-shim.h"
+#include "rows-shim.h"
+#include "php-shim.h"
+#include "host/sampling/unwind/tables/rows.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+        MEMORY = 0x20000000,            /* stack, frames, functions and texts at once */
+        TEXT = 0x10000,                 /* CFA = rsp + 64; from 0x800 on the outermost frame */
+        DEPTH = 64,
+};
+
+static _Alignas(8) uint8_t memory[16384];
+
+static void check(const struct unwind *unwind, const struct python *php, const uint64_t *frames) {
+        uint32_t n = 0, n_php = 0, i = 0;
+
+        for (; i < unwind->n_frames; n++) {
+                if (!runtime_frame_words(frames[i]))
+                        abort();
+                n_php += frames[i] >> RUNTIME_KIND_SHIFT == RUNTIME_PHP;
+                i += runtime_frame_words(frames[i]);
+        }
+        if (i != unwind->n_frames || n > DEPTH || unwind->end >= ABI_STACK_END_N)
+                abort();
+        if (php && (n_php != php->n_written || php->n_written > php->n_frames))
+                abort();
+        /* a whole walk with frames of PHP has as many places as runs, or one that was left out */
+        if (php && n_php && unwind->end == ABI_STACK_COMPLETE && !php->is_cut && php->n_met + 1 < php->n_runs)
+                abort();
+}
+
+static void put_rows(void) {
+        static Rows rows;
+
+        if (rows.data)
+                return;
+        if (rows_init(&rows, 0x1000, 0x2000, 1 << 20) ||
+            rows_add(&rows, 0x1000, unwind_rule(UNWIND_CFA_RSP, 64, 0, 0, 0)) ||
+            rows_add(&rows, 0x1800, unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0)) || rows_finish(&rows, 0x2000))
+                abort();
+        shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        struct unwind_mapping mappings[] = { { .start = TEXT, .n_pages = 1, .table = 3 } };
+        static uint64_t frames[UNWIND_MAX_FRAMES];
+        static struct rows_cache cache;
+        static struct python php;
+        struct php_process process;
+        struct unwind unwind = { 0 };
+        struct rules rules = { 0 };
+
+        if (size < sizeof(process))
+                return 0;
+        memcpy(&process, data, sizeof(process));
+        size -= sizeof(process);
+        memset(memory, 0, sizeof(memory));
+        memcpy(memory, data + sizeof(process), size < sizeof(memory) ? size : sizeof(memory));
+        put_rows();
+        nodes_build(&shim_nodes, mappings, 1, 1);
+        shim_areas[0] = (ShimArea){ .address = MEMORY, .size = sizeof(memory), .data = memory };
+        memset(&cache, 0, sizeof(cache));
+        memset(&php, 0xee, sizeof(php));
+        memcpy(rules.registers, memory + sizeof(memory) - sizeof(rules.registers), sizeof(rules.registers));
+        shim_begin(&unwind, &rules, DEPTH);
+        unwind.pc = TEXT + 16;
+        unwind.sp = MEMORY;
+        shim_python = shim_php_begin(&php, &process, &unwind, &rules) ? &php : NULL;
+        shim_walk(&unwind, &rules, frames, &cache);
+        check(&unwind, shim_python, frames);
+        return 0;
+}
