@@ -26,6 +26,7 @@ enum {
         NO_REGISTER = 0xff,
         REX_W = 8, REX_R = 4, REX_B = 1,
         COMPARE = 7,                    /* with 80 … 83 */
+        TEST = 0,                       /* with f6; others have no immediate value */
 };
 
 typedef enum Meaning {
@@ -134,6 +135,7 @@ static int immediate_of(const Instruction *instruction) {
         case 0x80:
         case 0x83:
         case 0xc6:
+        case 0xf6:
                 return 1;
         case 0x81:
         case 0xc7:
@@ -188,6 +190,7 @@ static bool read_instruction(const Decoder *decoder, size_t at, Instruction *to)
         } else {
                 immediate = immediate_of(to);
                 if (immediate < 0 || !take_operand(decoder, &at, to) ||
+                    (to->op == 0xf6 && (to->reg & 7) != TEST) ||
                     (immediate && !read_number(decoder, &at, (size_t)immediate, &to->immediate)))
                         return false;
         }
@@ -275,7 +278,7 @@ static bool apply_jump(Decoder *decoder, size_t from, size_t to) {
 /* Whether it leaves the register of its operand's first half alone: stores, comparisons, nops. */
 static bool keeps_register(const Instruction *instruction) {
         static const uint8_t those[] = { 0x01, 0x09, 0x21, 0x29, 0x31, 0x38, 0x39, 0x3a, 0x3b, 0x80,
-                                         0x81, 0x83, 0x84, 0x85, 0x89, 0xc6, 0xc7 };
+                                         0x81, 0x83, 0x84, 0x85, 0x89, 0xc6, 0xc7, 0xf6 };
 
         if (instruction->is_long)
                 return instruction->op == 0x1e || instruction->op == 0x1f;

@@ -342,7 +342,7 @@ static void check_runtimes(Doctor *doctor) {
                            java ? "Java (HotSpot 8 and newer)" : "", java && python ? ", " : "",
                            python ? "Python (CPython 3.8 and newer)" : "", (java || python) && v8 ? ", " : "",
                            v8 ? "Node.js (18 and newer)" : "", (java || python || v8) && php ? ", " : "",
-                           php ? "PHP (8.2)" : "",
+                           php ? "PHP (7.4 and newer)" : "",
                            config_has_runtime(doctor->config, other_jvm_runtime.name)
                                    ? ", those of OpenJ9, Zing and native-image are walked natively"
                                    : "");

@@ -42,10 +42,15 @@ def all_phps():
     return [path for path in (*given, shutil.which("php")) if path] or tap.skip("tool: php is not installed")
 
 
+def plain(name):
+    """From 8.4 on a closure's name has its place in it, and those of who made it."""
+    return re.sub(r"\{closure.*\}", "{closure}", name)
+
+
 def truth_of(test, php):
     """{chain: [(function, line or 0), …]} as PHP says. An included file's code is its `main`."""
     said = json.loads(test.run_command([*php, SOURCE, "--print"], expect=0).stdout)
-    return {name: [("main" if function == "include" else function, line or 0) for function, line in chain]
+    return {name: [("main" if function == "include" else plain(function), line or 0) for function, line in chain]
             for name, chain in said.items()}
 
 
@@ -73,7 +78,7 @@ def verdict(names, truth):
 
 def lines_of(frames, truth):
     """Of a whole chain: `right`, or what is wrong, of its callers and of `burn`."""
-    names, lines = [f.name for f in frames], [f.line for f in frames]
+    names, lines = [plain(f.name) for f in frames], [f.line for f in frames]
     said = [[line for _, line in chain] for chain in truth.values() if [f for f, _ in chain] == names]
     yield "caller", "right" if any(lines[:-1] == some[:-1] for some in said) else str(list(zip(names, lines)))
     leaf = lines[-1]
@@ -98,7 +103,7 @@ class Php(session.NamingCase):
         verdicts, wrong, lines, ends = (collections.Counter() for _ in range(4))
         for sample in samples:
             frames = own(sample)
-            said = "none" if not frames else verdict([f.name for f in frames], truth)
+            said = "none" if not frames else verdict([plain(f.name) for f in frames], truth)
             if not is_named(sample):
                 said = "unnamed"
             verdicts[said] += sample.value
@@ -116,18 +121,21 @@ class Php(session.NamingCase):
         self.assertLess(verdicts["unnamed"], 0.1 * n)
         return lines
 
-    def check_lines(self, lines):
+    def check_lines(self, lines, has_leaves=True):
         bad = {key: n for key, n in lines.items() if key[1] not in ("right", "loop", "unknown")}
         self.assertFalse(bad)
         leaves = sum(n for (who, _), n in lines.items() if who == "leaf")
-        self.assertGreater(lines["leaf", "loop"], LEAVES * leaves)
+        self.assertGreaterEqual(lines["leaf", "loop"], LEAVES * leaves if has_leaves else 0)
+        self.assertGreater(lines["caller", "right"], 0)
 
     def test_chains_and_lines(self):
         for php in all_phps():
             with self.subTest(php=php):
                 truth = truth_of(self, [php])
                 samples, result = self.sampled([php])
-                self.check_lines(self.check(php, samples, truth))
+                lines = self.check(php, samples, truth)
+                # 7.4 does not say where a function has its ops, so that no leaf has a line
+                self.check_lines(lines, self.run_command([php, "-r", "echo PHP_VERSION_ID >= 80000;"]).stdout)
                 self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
 
     def test_code_that_opcache_shares(self):
