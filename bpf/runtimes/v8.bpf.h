@@ -62,6 +62,12 @@ struct v8 {
         struct hotspot_code call;
 };
 
+/* States of the runtimes that one walk may meet, as the walk itself hands them on (rules.bpf.h). */
+struct runtime_states {
+        struct v8 v8;
+        struct hotspot hotspot;
+};
+
 /* Pointers of one step: they live on the BPF stack, everything else in a map value. */
 struct v8_step {
         struct unwind *unwind;

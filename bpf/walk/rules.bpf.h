@@ -89,10 +89,9 @@ struct rows_walk {
         uint64_t *frames;
         struct rows_cache *cache;
         const struct hotspot_process *hotspot;  /* NULL = none runs there */
-        struct hotspot *state;
         struct python *python;                  /* NULL = none runs there, or not in this thread */
         const struct v8_process *v8;            /* NULL = none runs there */
-        struct v8 *v8_state;
+        struct runtime_states *states;
 };
 
 /* The includer defines this: as rules_step(), for a pc in the code heaps of walk->hotspot. */

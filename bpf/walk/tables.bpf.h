@@ -65,8 +65,7 @@ struct scratch {
         uint64_t has_runtime;           /* 1 = the process may have frames of a runtime */
         struct unwind unwind;
         struct rules rules;
-        struct hotspot hotspot;
-        struct v8 v8;
+        struct runtime_states states;
         struct identity identity;       /* ids of the thread that waits */
         struct abi_process process;     /* row of the thread that waits, or wakes one */
         /* offcpu.bpf.c's: the head of the sample; nothing may be between them */
@@ -485,7 +484,7 @@ static inline uint64_t rules_probe_stepped(uint64_t pc) {
 }
 
 static inline bool rules_hotspot(const struct rows_walk *walk) {
-        return hotspot_step(walk->unwind, walk->rules, walk->hotspot, walk->state,
+        return hotspot_step(walk->unwind, walk->rules, walk->hotspot, &walk->states->hotspot,
                             (struct hotspot_words *)walk->frames);
 }
 
@@ -686,11 +685,12 @@ __attribute__((noinline)) int v8_leaf_at(struct unwind *unwind, struct rules *ru
 
 static inline bool rules_v8(const struct rows_walk *walk) {
         struct hotspot_words *frames = (struct hotspot_words *)walk->frames;
-        int r = v8_find(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames);
+        int r = v8_find(walk->unwind, walk->rules, walk->v8, &walk->states->v8, frames);
 
         if (r == V8_FOUND)
-                r = v8_leaf_at(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames);
-        return r == V8_FOUND ? v8_frame_at(walk->unwind, walk->rules, walk->v8, walk->v8_state, frames) : r;
+                r = v8_leaf_at(walk->unwind, walk->rules, walk->v8, &walk->states->v8, frames);
+        return r == V8_FOUND ? v8_frame_at(walk->unwind, walk->rules, walk->v8, &walk->states->v8, frames)
+                             : r;
 }
 
 static __always_inline const uint8_t *rows_block(uint32_t table, uint32_t block) {

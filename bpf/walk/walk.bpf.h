@@ -576,16 +576,15 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         if (!walk.cache)
                 return;
         rules_begin(rules, space->number, space->generation, unwind->n_frames);
-        walk.state = &scratch->hotspot;
-        hotspot_begin(walk.state);
+        walk.states = &scratch->states;
+        hotspot_begin(&scratch->states.hotspot);
         scratch->has_runtime = false;
         rules->is_strict = 0;
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
                 walk.python = python_begin(task, scratch, &python);
                 walk.v8 = v8_of(&scratch->sample);
-                walk.v8_state = &scratch->v8;
-                v8_begin(walk.v8_state);
+                v8_begin(&scratch->states.v8);
                 if (walk.python && walk.python->is_single)
                         unwind->window.size = WINDOW_WIDE_SIZE;
                 /* Not by ||, which clang makes one of two pointers. */
@@ -614,9 +613,9 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                         scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;
                 }
                 if (walk.hotspot)
-                        hotspot_count_heap(&scratch->hotspot);
+                        hotspot_count_heap(&scratch->states.hotspot);
                 if (unwind->end == ABI_STACK_RUNTIME)
-                        hotspot_count(&scratch->hotspot);
+                        hotspot_count(&scratch->states.hotspot);
                 return;
         }
         rules->generation = 0;          /* the next walk must not use its mapping */

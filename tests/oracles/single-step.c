@@ -59,7 +59,7 @@ static long bpf_probe_read_user(void *to, uint32_t size, const void *from) {
 #include "walk/memory.bpf.h"
 #include "walk/unwind.bpf.h"
 
-#include "rows-shim.h"
+#include "shim/rows-shim.h"
 
 #include "call-list.h"
 

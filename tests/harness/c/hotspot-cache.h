@@ -9,8 +9,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
 
 #include "host/sampling/unwind/tables/rows.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf-shim.h"
+#include "shim/bpf-shim.h"
 #include "host/runtime/go/go-host.h"
 
 #include "host/sampling/context/goroutine-labels.h"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "node-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/node-shim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
-#include "php-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
+#include "shim/php-shim.h"
 #include "host/sampling/unwind/tables/rows.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
 
 #include "runtimes/python_spans.bpf.h"
 

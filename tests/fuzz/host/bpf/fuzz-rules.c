@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

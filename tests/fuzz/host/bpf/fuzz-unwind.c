@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "bpf-shim.h"
+#include "shim/bpf-shim.h"
 
 enum { STACK = 0x7ffe0000 };
 

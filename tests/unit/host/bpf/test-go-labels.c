@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bpf-shim.h"
+#include "shim/bpf-shim.h"
 #include "host/runtime/go/go-host.h"
 
 #include "host/sampling/context/goroutine-labels.h"

@@ -8,8 +8,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "node-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/node-shim.h"
 
 enum {
         MEMORY = 0x40000000,

@@ -7,8 +7,8 @@
 
 #include <criterion/criterion.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
 
 #include "core/base/util/macro.h"
 

@@ -9,9 +9,9 @@
 
 #include <criterion/criterion.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
-#include "python-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
+#include "shim/python-shim.h"
 
 #include "core/base/util/macro.h"
 #include "host/sampling/unwind/tables/rows.h"

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "bpf-shim.h"
+#include "shim/bpf-shim.h"
 
 enum {
         STACK = 0x7ffe0000,             /* address of words[0] */

@@ -11,8 +11,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "bpf-shim.h"
-#include "rows-shim.h"
+#include "shim/bpf-shim.h"
+#include "shim/rows-shim.h"
 
 #include "core/base/util/macro.h"
 #include "host/sampling/unwind/tables/rows.h"

@@ -136,9 +136,8 @@ struct HostWalk {
         struct unwind unwind;
         struct rules rules;
         struct rows_cache cache;
-        struct hotspot hotspot;
+        struct runtime_states runtimes;
         struct python python;
-        struct v8 v8;
         uint64_t frames[UNWIND_MAX_FRAMES];
 };
 
@@ -186,14 +185,15 @@ static inline struct rows_cache *hotspot_cache(void) {
 
 static inline bool rules_hotspot(const struct rows_walk *walk) {
         struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
-                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+                                     .state = &walk->states->hotspot,
+                                     .frames = (struct hotspot_words *)walk->frames };
 
         return hotspot_do_step(&step);
 }
 
 static inline bool rules_v8(const struct rows_walk *walk) {
         const struct v8_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->v8,
-                                      .state = walk->v8_state,
+                                      .state = &walk->states->v8,
                                       .frames = (struct hotspot_words *)walk->frames };
         int r = v8_do_find(&step, walk);
 
@@ -453,12 +453,11 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
                                   .frames = walk->frames,
                                   .cache = &walk->cache,
                                   .hotspot = walk->live ? walk->live->hotspot : NULL,
-                                  .state = &walk->hotspot,
                                   .v8 = walk->live ? walk->live->v8 : NULL,
-                                  .v8_state = &walk->v8 };
+                                  .states = &walk->runtimes };
 
-        hotspot_begin(&walk->hotspot);
-        v8_begin(&walk->v8);
+        hotspot_begin(&walk->runtimes.hotspot);
+        v8_begin(&walk->runtimes.v8);
         walk->process = process;
         walk->has_runtime = has_runtime;
         walk->stack = stack;

@@ -83,7 +83,8 @@ static inline struct rows_cache *hotspot_cache(void) {
 
 static inline bool rules_hotspot(const struct rows_walk *walk) {
         struct hotspot_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->hotspot,
-                                     .state = walk->state, .frames = (struct hotspot_words *)walk->frames };
+                                     .state = &walk->states->hotspot,
+                                     .frames = (struct hotspot_words *)walk->frames };
 
         return hotspot_do_step(&step);
 }
@@ -93,7 +94,7 @@ static const struct v8_process *shim_v8;        /* NULL = SHIM_SPACE runs no V8 
 
 static inline bool rules_v8(const struct rows_walk *walk) {
         const struct v8_step step = { .unwind = walk->unwind, .rules = walk->rules, .process = walk->v8,
-                                      .state = walk->v8_state,
+                                      .state = &walk->states->v8,
                                       .frames = (struct hotspot_words *)walk->frames };
         int r = v8_do_find(&step, walk);
 
@@ -122,15 +123,14 @@ static inline void shim_begin(struct unwind *unwind, struct rules *rules, uint32
 
 static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_t *frames,
                              struct rows_cache *cache) {
-        static struct hotspot state;
-        static struct v8 v8;
+        static struct runtime_states states;
         const struct rows_walk walk = { .unwind = unwind, .rules = rules, .frames = frames, .cache = cache,
-                                        .hotspot = shim_hotspot, .state = &state,
-                                        .python = shim_python, .v8 = shim_v8, .v8_state = &v8 };
+                                        .hotspot = shim_hotspot, .python = shim_python, .v8 = shim_v8,
+                                        .states = &states };
 
         shim_cache = cache;
-        hotspot_begin(&state);
-        v8_begin(&v8);
+        hotspot_begin(&states.hotspot);
+        v8_begin(&states.v8);
         while (python_step(&walk))
                 ;
 }
