@@ -15,13 +15,13 @@
 enum { PATH_SIZE = 4096 };
 
 /* Path of an executable as the kernel has it; one that was replaced meanwhile as it was called. */
-static bool read_path(const char *link, char path[static PATH_SIZE]) {
-        ssize_t size = readlink(link, path, PATH_SIZE - 1);
+static bool read_path(const char *link, char *path, size_t size) {
+        ssize_t n = readlink(link, path, size - 1);
         char *name;
 
-        if (size < 0)
+        if (n < 0)
                 return false;
-        path[size] = 0;
+        path[n] = 0;
         name = strrchr(path, '/');
         name = name ? name + 1 : path;
         name[strcspn(name, " ")] = 0;           /* ` (deleted)` */
@@ -32,7 +32,7 @@ static bool read_path(const char *link, char path[static PATH_SIZE]) {
 static bool is_ours(const char *path) {
         char ours[PATH_SIZE];
 
-        return read_path("/proc/self/exe", ours) && !strcmp(path, ours);
+        return read_path("/proc/self/exe", ours, sizeof(ours)) && !strcmp(path, ours);
 }
 
 bool engine_is(pid_t pid) {
@@ -40,7 +40,7 @@ bool engine_is(pid_t pid) {
         const char *name;
 
         snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
-        if (!read_path(link, path))
+        if (!read_path(link, path, sizeof(path)))
                 return false;
         name = strrchr(path, '/');
         name = name ? name + 1 : path;
