@@ -301,7 +301,7 @@ run_all_tests() {
                         run_tests build testlog --setup all "${names[@]}"
                 else
                         # most of them wait most of the time, and busy victims give way (tap.py)
-                        run_tests build testlog --num-processes $(($(nproc) + 2)) \
+                        run_tests build testlog --num-processes $(($(nproc) + 1)) \
                                 ${half:+--suite core --suite "$half" --no-suite long}
                 fi
                 logs+=("release=build/meson-logs/testlog.json$(second_run build testlog)")
