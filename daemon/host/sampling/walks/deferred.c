@@ -54,6 +54,7 @@ enum {
 /* Programs that are gone stay known for twice as long (TARGETS_KEEP_NS). */
 #define MAX_WAIT_NS NS_PER_SEC
 #define MAX_WAIT_PATIENT_NS (120 * NS_PER_SEC)
+#define MAX_TURN_NS (10 * NS_PER_MS)    /* a record that another one of its CPU interrupts comes behind it */
 #define RELEASE_NS (2 * NS_PER_SEC)     /* without a walk: its tables are given back */
 
 typedef struct Copy {
@@ -171,21 +172,34 @@ static bool belongs(const Copy *copy, const struct abi_sample *header) {
                 copy->stack.tgid == header->tgid;
 }
 
-/* Both rings have their records in about the same order, so it is among the first. */
-static Copy *take_copy(Deferred *deferred, const struct abi_sample *header) {
-        Copy *before = NULL, *copy = deferred->copies.first;
-
-        while (copy && !belongs(copy, header)) {
-                before = copy;
-                copy = copy->next;
-        }
-        if (!copy)
-                return NULL;
-        *(before ? &before->next : &deferred->copies.first) = copy->next;
-        if (deferred->copies.last == copy)
-                deferred->copies.last = before;
+static void unlink_copy(Copies *copies, Copy *before, Copy *copy) {
+        *(before ? &before->next : &copies->first) = copy->next;
+        if (copies->last == copy)
+                copies->last = before;
         copy->next = NULL;
-        return copy;
+}
+
+/*
+ * Both rings have a CPU's records in about the same order. So the copy is among the first, and an older one of
+ * that CPU waits for a sample that found its ring full.
+ */
+static Copy *take_copy(Deferred *deferred, const struct abi_sample *header) {
+        Copy *before = NULL, *copy = deferred->copies.first, *next;
+
+        for (; copy; copy = next) {
+                next = copy->next;
+                if (belongs(copy, header)) {
+                        unlink_copy(&deferred->copies, before, copy);
+                        return copy;
+                }
+                if (copy->stack.cpu == header->cpu && copy->stack.time_ns + MAX_TURN_NS < header->time_ns) {
+                        unlink_copy(&deferred->copies, before, copy);
+                        stat_add(COUNTER_STACK_COPIES_ORPHANS, 1);
+                        free_copy(deferred, copy);
+                } else
+                        before = copy;
+        }
+        return NULL;
 }
 
 void deferred_drop(Deferred *deferred, const struct abi_sample *header) {
