@@ -201,12 +201,12 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
                 { "php", "opcache.jit_debug=0x10 names such code" },
                 { "ruby", "`ruby --yjit-perf` names such code" },
         };
-        const char *hint = "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
+        const char *hint = stat_get(COUNTER_OBJECTS_REMOTE)
+                ? "files on FUSE or a network are not read; `spanprof targets` says which process has such"
+                : "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
 
-        if (stat_get(COUNTER_OBJECTS_REMOTE))
-                return "files on FUSE or a network are not read; `spanprof targets` says which process has such";
         /* a program that writes names has its flag set already */
         if (stat_get(COUNTER_CODE_RECORDS_OVER_CAP))
                 return "its names are read, but are more than are kept: those that came first were dropped";
