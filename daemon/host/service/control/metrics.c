@@ -328,9 +328,11 @@ static void append_sampling(Text *text, const Metrics *m) {
         text_printf(text, "sampling     ");
         if (m->pause)
                 text_printf(text, "paused (%s)%s\n", m->pause,
-                            !strcmp(m->pause, "disabled")          ? ": /etc/spanprof/disabled is there"
-                                    : !strcmp(m->pause, "command") ? ": `spanprof resume` ends it"
-                                                                   : ": the daemon is above max-memory, or its control group near memory.max");
+                            !strcmp(m->pause, "disabled")             ? ": /etc/spanprof/disabled is there"
+                                    : !strcmp(m->pause, "command")    ? ": `spanprof resume` ends it"
+                                    : !strcmp(m->pause, "memory")     ? ": the daemon is above max-memory"
+                                    : !strcmp(m->pause, "memory.max") ? ": its control group is near memory.max"
+                                                                      : ": it is the turn of other hosts");
         else
                 text_printf(text, "%u Hz on %u CPUs%s\n", m->frequency, m->n_cpus,
                             m->frequency < m->nominal_frequency ? " (lowered by a limit)" : "");

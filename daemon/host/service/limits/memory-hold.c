@@ -41,6 +41,8 @@ static int step_back(MemoryHold *hold) {
 int memory_hold_judge(MemoryHold *hold, uint64_t used_bytes) {
         uint64_t max = hold->max_bytes;
 
+        if (!used_bytes)
+                hold->is_full = false;          /* not known */
         if (!max || !used_bytes)
                 return 0;
         hold->is_full = used_bytes > (hold->is_full ? max : max + max / 8);

@@ -37,6 +37,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "core/base/util/text.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/control/self.h"
 #include "host/service/run/daemon-flow.h"
@@ -57,6 +58,7 @@ static const struct {
         [DAEMON_PAUSE_DISABLED] = { "disabled", COUNTER_PAUSES_DISABLED },
         [DAEMON_PAUSE_COMMAND] = { "command", COUNTER_PAUSES_COMMAND },
         [DAEMON_PAUSE_MEMORY] = { "memory", COUNTER_PAUSES_MEMORY },
+        [DAEMON_PAUSE_GROUP] = { "memory.max", COUNTER_PAUSES_MEMORY },
         [DAEMON_PAUSE_HOSTS] = { "sample-hosts", COUNTER_PAUSES_HOSTS },
 };
 
@@ -336,10 +338,11 @@ static int follow_memory(Daemon *daemon) {
                                 "our own memory is %" PRIu64
                                 " KiB, above max-memory: no samples until it is less",
                                 resident >> 10);
-        set_pause(daemon, DAEMON_PAUSE_MEMORY, is || daemon->limits.hold.is_full);
+        set_pause(daemon, DAEMON_PAUSE_MEMORY, is);
+        set_pause(daemon, DAEMON_PAUSE_GROUP, daemon->limits.hold.is_full);
         follow_hosts(daemon);
         r = apply(daemon);
-        if (is)
+        if (is || daemon->limits.hold.is_full)
                 malloc_trim(0);
         return r;
 }
@@ -404,18 +407,21 @@ static int follow_switches(Daemon *daemon) {
 static void tell_losses(Daemon *daemon) {
         uint64_t n = stat_get(COUNTER_LOST_RING_FULL), now_ns = clock_monotonic_ns();
         DaemonLosses *losses = &daemon->totals->losses;
+        _cleanup_(text_deinit) Text whose = { 0 };
         SamplerLosers losers;
 
         if (n == losses->n_told || now_ns < losses->next_ns)
                 return;
         sampler_take_losers(daemon->stages.sampler, &losers);
+        if (losers.n_processes)
+                text_printf(&whose, ". %" PRIu64 " are of pid %u (%s); processes that lost some: %u", losers.most.n,
+                            losers.most_pid, losers.most.comm, losers.n_processes);
         log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_RING_FULL, "ring_full",
                         "%" PRIu64 " samples were lost since %s: the ring to the daemon was full. It was held up, or has "
-                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now). They are of "
-                        "%u processes, most of %u (%s): %" PRIu64,
+                        "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now)%s",
                         n - losses->n_told, losses->n_told ? "this was said last" : "the start",
                         daemon_frequency(daemon), (uint64_t)targets_count_all(daemon->stages.targets),
-                        losers.n_processes, losers.most_pid, losers.most.comm, losers.most.n);
+                        whose.data ? whose.data : "");
         losses->n_told = n;
         losses->next_ns = now_ns + LOSSES_INTERVAL_NS;
 }
