@@ -67,8 +67,8 @@ static long narrow_by_loop(uint32_t index, const struct rows_walk *walk) {
         return !narrow_step(walk->unwind, walk->frames);
 }
 
-static long narrow_by_map(const void *map, const void *key, void *value, const struct rows_walk *walk) {
-        return !narrow_step(walk->unwind, walk->frames);
+static long narrow_by_map(const void *map, const uint32_t *key, void *value, const struct rows_walk *walk) {
+        return !narrow_step(walk->unwind, walk->frames) || *key >= NARROW_MAX_WORDS - 1;
 }
 
 /* Walks from the registers in scratch->unwind. Its locals are its own: the stack of its callers is full. */

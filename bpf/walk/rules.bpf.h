@@ -345,8 +345,8 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
                         unwind->n_frames = n;
                 return false;
         }
-        /* The function itself stands there already, by Python's own word. */
-        if (rule == RULES_TRAMPOLINE_RULE && walk->python)
+        /* The function itself stands there already, by Python's own word; as the leaf it has returned. */
+        if (rule == RULES_TRAMPOLINE_RULE && walk->python && n > rules->first)
                 unwind->n_frames = n;
         return rules_apply(unwind, rules, rule);
 }

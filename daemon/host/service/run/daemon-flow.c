@@ -251,8 +251,9 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         }
         if (r < 0)
                 return error_fold(r);
-        if (is_in_loop(daemon, &sample))
-                times.idle = wait_idle_reason(wait->call);
+        times.idle = wait_idle_reason(wait->call);
+        if (times.idle && !is_in_loop(daemon, &sample))
+                times.idle = NULL;
         if (wait->run.kind == RUN_WHOLE)
                 runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };
         else

@@ -369,9 +369,9 @@ static struct python *begin_python(HostWalk *walk, uint64_t pointer) {
         return python_chain_end(python) ? python : NULL;
 }
 
-/* As php_begin() there. */
+/* As php_begin() there: a process with Python in it is walked as one. Copies have no frames of PHP. */
 static struct python *begin_php(HostWalk *walk) {
-        const struct php_process *process = walk->live ? walk->live->php : NULL;
+        const struct php_process *process = walk->live && !walk->live->python ? walk->live->php : NULL;
         struct python *python = &walk->python;
 
         if (!process || !walk->live->is_first)
