@@ -234,7 +234,7 @@ static void put_times(Firefox *firefox, const TimelineEvent *events, size_t n) {
         json_open(firefox->json, "time", '[');
         for (size_t i = 0; i < n; i++) {
                 if (events[i].time_ns > firefox->start_ns)
-                        at_ns = events[i].time_ns - firefox->start_ns;
+                        at_ns = MAX(at_ns, events[i].time_ns - firefox->start_ns);
                 put_ms(firefox->json, at_ns);
                 if (!events[i].time_ns)
                         at_ns += MIN(events[i].value, NS_PER_SEC);

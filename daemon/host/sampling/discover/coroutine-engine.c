@@ -17,14 +17,14 @@ enum { PATH_SIZE = 4096 };
 /* Path of an executable as the kernel has it; one that was replaced meanwhile as it was called. */
 static bool read_path(const char *link, char *path, size_t size) {
         ssize_t n = readlink(link, path, size - 1);
-        char *name;
+        char *mark;
 
         if (n < 0)
                 return false;
         path[n] = 0;
-        name = strrchr(path, '/');
-        name = name ? name + 1 : path;
-        name[strcspn(name, " ")] = 0;           /* ` (deleted)` */
+        mark = strrchr(path, ' ');
+        if (mark && !strcmp(mark, " (deleted)"))
+                *mark = 0;
         return true;
 }
 
