@@ -24,7 +24,7 @@ enum {
 
 void response_clean(char *to, size_t room, const char *text, size_t size) {
         char repaired[3 * RESPONSE_MESSAGE_MAX + 1];
-        size_t n, cut;
+        size_t n;
 
         while (size && strchr(" \t\r\n", text[size - 1]))
                 size--;
@@ -33,12 +33,9 @@ void response_clean(char *to, size_t room, const char *text, size_t size) {
                 if (strchr("\t\r\n", repaired[i]))     /* several lines become one; NUL there is none */
                         repaired[i] = ' ';
         text_mask(repaired);
-        n = strlen(repaired);
-        /* cut between characters, not inside one */
-        for (cut = MIN(n, room - 1); cut && cut < n && ((unsigned char)repaired[cut] & 0xC0) == 0x80; cut--)
-                ;
-        memcpy(to, repaired, cut);
-        to[cut] = 0;
+        n = text_cut_utf8(repaired, room - 1);
+        memcpy(to, repaired, n);
+        to[n] = 0;
 }
 
 static void take_message(Response *response, const uint8_t *data, size_t size) {

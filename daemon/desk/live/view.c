@@ -18,6 +18,7 @@
 #include "core/base/data/short-name.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/text.h"
 #include "desk/live/keys.h"
 #include "desk/live/screen.h"
 
@@ -126,8 +127,7 @@ static ViewAction type_key(View *view, int key) {
         if (key == KEY_ESCAPE || key == '\r' || key == '\n')
                 view->typing = false;
         else if (key == KEY_BACKSPACE)
-                while (n && (view->filter[--n] & 0xc0) == 0x80)
-                        continue;
+                n = n ? text_cut_utf8(view->filter, n - 1) : 0;
         else if (key >= ' ' && key < 256 && n + 1 < sizeof(view->filter))
                 view->filter[n++] = (char)key;
         if (key != KEY_ESCAPE)

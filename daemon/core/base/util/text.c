@@ -135,6 +135,14 @@ size_t text_repair_utf8(char *to, const char *text, size_t size) {
         return length;
 }
 
+size_t text_cut_utf8(const char *text, size_t max) {
+        size_t n = strnlen(text, max);
+
+        while (n && ((uint8_t)text[n] & 0xC0) == 0x80)
+                n--;
+        return n;
+}
+
 /*
  * Characters that do not show, or that change how their neighbours show: Unicode's Cc, Zl and Zp, of Cf what
  * has no shape of its own (Arabic signs of numbers have one), and other Default_Ignorable_Code_Points.

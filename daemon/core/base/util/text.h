@@ -35,6 +35,12 @@ bool text_is_utf8(const char *text, size_t size);
 size_t text_repair_utf8(char *to, const char *text, size_t size);
 
 /*
+ * The length of @text, cut between two characters if it is longer than @max bytes. Without a NUL it has at
+ * least one byte more than @max. A text that is no UTF-8 may be cut to nothing.
+ */
+size_t text_cut_utf8(const char *text, size_t max);
+
+/*
  * Untrusted text on its way to people: a terminal, a log, a page. What would drive or disguise there is
  * masked: controls, ends of lines, what turns the direction of writing or is not seen (text.c has the list),
  * and bytes that are no UTF-8. Files for programs get text as it is.

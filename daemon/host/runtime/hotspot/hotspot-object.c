@@ -103,10 +103,8 @@ bool hotspot_object_name(const HotspotObjects *objects, uint64_t address, char *
         if (!n || !text[0])
                 return false;
         java_class_name(name, text, n);
-        n = text_repair_utf8(whole, name, strlen(name));
-        if (n >= size)          /* cut between two characters */
-                for (n = size - 1; n && (whole[n] & 0xc0) == 0x80;)
-                        n--;
+        text_repair_utf8(whole, name, strlen(name));
+        n = text_cut_utf8(whole, size - 1);
         memcpy(to, whole, n);
         to[n] = '\0';
         return true;

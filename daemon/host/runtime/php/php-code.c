@@ -82,9 +82,7 @@ static void read_name(const PhpReader *reader, const Object *object, PhpFunction
         if (read_text(reader, object->class, function->name))
                 strcat(function->name, "::");
         n = strlen(function->name);
-        size = MIN(strlen(method), sizeof(function->name) - 1 - n);
-        while ((method[size] & 0xc0) == 0x80)   /* not within a character */
-                size--;
+        size = text_cut_utf8(method, sizeof(function->name) - 1 - n);
         memcpy(function->name + n, method, size);
         function->name[n + size] = '\0';
 }

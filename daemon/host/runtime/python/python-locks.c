@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "core/base/util/macro.h"
+#include "core/base/util/text.h"
 #include "host/runtime/python/python-text.h"
 
 enum {
@@ -190,16 +191,11 @@ static void add_name(const Look *look, uint32_t tid, uint64_t frame) {
         RuntimeLock *lock = &result->locks[result->n];
         uint64_t thread = result->n < RUNTIME_MAX_LOCKS ? find_thread(look, frame) : 0;
         char name[PYTHON_MAX_TEXT];
-        size_t n;
 
         if (!thread || !read_name(look, thread, name))
                 return;
-        n = strlen(name);
-        if (n >= sizeof(lock->name))            /* cut between two characters */
-                for (n = sizeof(lock->name) - 1; n && (name[n] & 0xc0) == 0x80;)
-                        n--;
         *lock = (RuntimeLock){ .address = thread, .tid = tid, .kind = RUNTIME_LOCK_NONE };
-        memcpy(lock->name, name, n);
+        memcpy(lock->name, name, text_cut_utf8(name, sizeof(lock->name) - 1));
         result->n++;
 }
 

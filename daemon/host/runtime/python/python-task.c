@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/util/macro.h"
+#include "core/base/util/text.h"
 #include "host/runtime/python/python-text.h"
 
 enum {
@@ -123,16 +124,11 @@ bool python_span_name(const uint8_t *object, size_t size, const PythonLayout *la
         enum { MAX_NAME = 128 };
         Object bytes = { object, size };
         const PythonReader reader = { read_object, &bytes };
-        size_t n = MAX_NAME;
         uint64_t type;
 
         if (!python_reader_read(&reader, layout->type, &type, sizeof(type)) || !type || type != type_text ||
             !python_text_read(&reader, layout, 0, size, name))
                 return false;
-        if (strlen(name) <= MAX_NAME)
-                return true;
-        while ((name[n] & 0xc0) == 0x80)        /* the rest of a character */
-                n--;
-        name[n] = '\0';
+        name[text_cut_utf8(name, MAX_NAME)] = '\0';
         return true;
 }

@@ -95,6 +95,18 @@ Test(text, repairs_bad_bytes_and_keeps_good_ones) {
         cr_assert(text_is_utf8(to, strlen(to)));
 }
 
+/* "a", then characters of two, three and four bytes. */
+Test(text, is_cut_between_characters) {
+        static const char text[] = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+        static const size_t expected[] = { 0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10, 10 };
+
+        for (size_t max = 0; max < sizeof(expected) / sizeof(*expected); max++)
+                cr_expect_eq(text_cut_utf8(text, max), expected[max], "%zu bytes", max);
+        cr_expect_eq(text_cut_utf8("", 5), 0);
+        cr_expect_eq(text_cut_utf8("\x80\x80\x80", 2), 0, "no character begins");
+        cr_expect_eq(text_cut_utf8("\x80\x80\x80", 3), 3, "nothing is cut");
+}
+
 Test(text, grows_a_buffer) {
         Text text = { 0 };
 
