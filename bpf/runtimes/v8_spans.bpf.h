@@ -78,7 +78,6 @@ struct v8_span_walk {
         uint64_t found;                 /* value of the property that was looked for */
         uint64_t entries, n_entries;    /* of a Map: address of the first one */
         uint64_t context, span;         /* objects; 0 = not there */
-        uint64_t is_bad;
         uint64_t id[2];                 /* of an id: its first 16 digits, the others */
         uint8_t hints[V8_N_NAMES];      /* where a name was last, in the descriptors */
         uint64_t words[V8_SPAN_WORDS];

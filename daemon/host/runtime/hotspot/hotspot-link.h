@@ -42,8 +42,8 @@ int hotspot_link_open(HotspotLink *link, const HotspotOpened **openedp);
 int hotspot_link_frames(HotspotLink *link, const uint64_t words[HOTSPOT_WORDS],
                         const HotspotFrames **framesp);
 
-/* CPU time of all its workers so far, ns. */
 /* Return: 0 with what its threads wait for, HOTSPOT_E_LATER. */
 int hotspot_link_locks(HotspotLink *link, RuntimeLocks *locks);
 
+/* CPU time of all its workers so far, ns. */
 uint64_t hotspot_link_cpu_ns(const HotspotLink *link);
