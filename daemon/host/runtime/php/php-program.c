@@ -61,13 +61,14 @@ bool php_recognises(int fd, const void *data, uint64_t size) {
 static void find_version(const DynamicImage *image, char version[MAX_VERSION]) {
         static const char mark[] = "X-Powered-By: PHP/";
         static char chunk[CHUNK + 1];
+        const size_t step = CHUNK - sizeof(mark) - MAX_VERSION;
 
         for (unsigned i = 0; i < image->n_headers; i++) {
                 const Elf64_Phdr *header = &image->headers[i];
 
                 if (header->p_type != PT_LOAD || header->p_flags & (PF_W | PF_X))
                         continue;
-                for (uint64_t at = 0; at < header->p_filesz; at += CHUNK - sizeof(mark) - MAX_VERSION) {
+                for (uint64_t at = 0; at < header->p_filesz; at += step) {
                         size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK), length;
                         const char *found;
 
@@ -75,7 +76,8 @@ static void find_version(const DynamicImage *image, char version[MAX_VERSION]) {
                                 break;
                         chunk[n] = '\0';
                         found = memmem(chunk, n, mark, sizeof(mark) - 1);
-                        if (!found)
+                        /* of what begins so late the version may be cut: the next chunk has all of it */
+                        if (!found || found >= chunk + step)
                                 continue;
                         length = strspn(found + sizeof(mark) - 1, "0123456789.");
                         if (length < MAX_VERSION)
