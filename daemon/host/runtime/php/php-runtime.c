@@ -20,22 +20,15 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
+#include "host/runtime/php/php-met.h"
 #include "host/runtime/php/php-wire.h"
 #include "host/runtime/reader/reader-process.h"
-
-enum { N_MET = 512 };                   /* functions whose names are kept; a power of two */
-
-/* A function that had a name once. That of the next request, or the next closure, has the same cookie. */
-typedef struct Met {
-        uint32_t cookie, first_line;
-        char *name, *file;              /* one allocation; NULL = none is kept */
-} Met;
 
 typedef struct PhpState {
         ReaderProcess process;
         PhpOpened opened;
         PhpFunction function;           /* answer to the last question */
-        Met met[N_MET];                 /* by their cookies */
+        PhpMet met;
 } PhpState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -45,8 +38,7 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
 static void detach(void *userdata) {
         PhpState *state = userdata;
 
-        for (size_t i = 0; i < N_MET; i++)
-                free(state->met[i].name);
+        php_met_deinit(&state->met);
         reader_process_deinit(&state->process);
         free(state);
 }
@@ -115,51 +107,16 @@ static int name(PhpState *state, const uint64_t *words, int *said) {
         return 0;
 }
 
-static Met *place_of(PhpState *state, const uint64_t *words) {
-        return &state->met[(words[1] >> 32) % N_MET];
-}
-
-/* The last answer, to @words, is kept. Where there is no memory, it is not. */
-static void keep(PhpState *state, const uint64_t *words) {
-        const PhpFunction *function = &state->function;
-        Met *met = place_of(state, words);
-        size_t n = strlen(function->name) + 1;
-
-        if (met->name && met->cookie == (uint32_t)(words[1] >> 32))
-                return;
-        free(met->name);
-        *met = (Met){ .cookie = (uint32_t)(words[1] >> 32), .first_line = function->first_line };
-        met->name = malloc(n + strlen(function->file) + 1);
-        if (!met->name)
-                return;
-        met->file = met->name + n;
-        memcpy(met->name, function->name, n);
-        strcpy(met->file, function->file);
-}
-
-/* Makes an answer of what is kept. Return: whether the function is. */
-static bool recall(PhpState *state, const uint64_t *words) {
-        const Met *met = place_of(state, words);
-
-        if (!met->name || met->cookie != (uint32_t)(words[1] >> 32))
-                return false;
-        php_code_without_name(words, &state->function);
-        state->function.first_line = met->first_line;
-        strcpy(state->function.name, met->name);
-        strcpy(state->function.file, met->file);
-        return true;
-}
-
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         PhpState *state = userdata;
         const PhpFunction *function = &state->function;
         int said = PHP_CODE_E_GONE;
 
-        if (!recall(state, words)) {
+        if (!php_met_recall(&state->met, words, &state->function)) {
                 if (name(state, words, &said))
                         return RUNTIME_E_LATER;
                 if (!said)
-                        keep(state, words);
+                        php_met_keep(&state->met, words, function);
                 else if (!php_code_without_name(words, &state->function))
                         return RUNTIME_E_UNNAMED;
         }
