@@ -109,7 +109,7 @@ static int allow_file(int rules, int directory, const char *name) {
         struct path_rule rule = { READ_FILE, fd };
         struct stat st;
 
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid)
                 return 0;
         return syscall(ADD_RULE, rules, RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }

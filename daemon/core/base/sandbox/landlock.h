@@ -29,7 +29,7 @@ enum {
 int landlock_enter(const Landlock *landlock);
 
 /*
- * Takes all use of files away for good, but that of those which are open, and reading of the regular files in
- * @directory that @is_wanted names. Also TCP, and signals. Return: as landlock_enter().
+ * Takes all use of files away for good, but that of those which are open, and reading of root's regular files
+ * in @directory that @is_wanted names. Also TCP, and signals. Return: as landlock_enter().
  */
 int landlock_read_alone(int directory, bool (*is_wanted)(const char *name));

@@ -546,13 +546,14 @@ static bool is_split(const char *name) {
 
 /*
  * Opens the directory of the file, as root sees it. A path of another mount namespace may lead to another
- * file here. Return: -1 = it is not there, or has that name for another file.
+ * file here, and where others may write, they may have linked any file. Return: -1 = it is not there, or has
+ * that name for another file, or root is not the only one who may write there.
  */
 static int open_directory(const struct stat *st) {
         char path[PATH_MAX], own[PATH_MAX];
         ssize_t n = readlink("/proc/self/fd/3", own, sizeof(own) - 1);
         _cleanup_(closep) int fd = -1;
-        struct stat same;
+        struct stat same, above;
         const char *name;
 
         if (n <= 0 || !path_of_link(".", path, sizeof(path)))
@@ -561,7 +562,8 @@ static int open_directory(const struct stat *st) {
         name = strrchr(own, '/');
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (!name || fd < 0 || fstatat(fd, name + 1, &same, AT_SYMLINK_NOFOLLOW) ||
-            same.st_dev != st->st_dev || same.st_ino != st->st_ino)
+            same.st_dev != st->st_dev || same.st_ino != st->st_ino || fstat(fd, &above) || above.st_uid ||
+            above.st_mode & (S_IWGRP | S_IWOTH))
                 return -1;
         return take_fd(fd);
 }

@@ -300,6 +300,23 @@ Test(lines, read_split_units_beside_a_file_where_root_alone_may_enter) {
         free((char *)plain[0]);
 }
 
+Test(lines, leave_split_units_that_others_may_have_put_beside_a_file) {
+        const char *plain[1];
+
+        if (geteuid() != 0)
+                cr_skip_test("root: others read with their own rights");
+        make_forms(plain);
+        cr_assert_eq(shell("chmod 600 ./*.dwo && chmod 1777 ."), 0);
+        check_answers("split", LINES_E_PARTS, plain, false);    /* anybody may link files there */
+        cr_assert_eq(shell("chmod 770 ."), 0);
+        check_answers("split", LINES_E_PARTS, plain, false);    /* so may a group */
+        cr_assert_eq(shell("chmod 700 . && chown 1234 ."), 0);
+        check_answers("split", LINES_E_PARTS, plain, false);    /* so may its owner */
+        cr_assert_eq(shell("chown 0 . && chown 1234 ./*.dwo"), 0);
+        check_answers("split", LINES_E_PARTS, plain, false);    /* a file of another user */
+        free((char *)plain[0]);
+}
+
 Test(lines, say_that_split_units_could_not_be_opened) {
         const char *plain[1];
 
