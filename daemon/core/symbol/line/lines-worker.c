@@ -26,6 +26,7 @@
 #include "core/base/util/array.h"
 #include "core/symbol/line/lines.h"
 
+#include <dirent.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -35,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -547,16 +549,16 @@ static bool is_split(const char *name) {
 /*
  * Opens the directory of the file, as root sees it. A path of another mount namespace may lead to another
  * file here, and where others may write, they may have linked any file. Return: -1 = it is not there, or has
- * that name for another file, or root is not the only one who may write there.
+ * that name for another file, or root is not the only one who may write there; @path: `.` in it.
  */
-static int open_directory(const struct stat *st) {
-        char path[PATH_MAX], own[PATH_MAX];
+static int open_directory(const struct stat *st, char path[PATH_MAX]) {
+        char own[PATH_MAX];
         ssize_t n = readlink("/proc/self/fd/3", own, sizeof(own) - 1);
         _cleanup_(closep) int fd = -1;
         struct stat same, above;
         const char *name;
 
-        if (n <= 0 || !path_of_link(".", path, sizeof(path)))
+        if (n <= 0 || !path_of_link(".", path, PATH_MAX))
                 return -1;
         own[n] = 0;
         name = strrchr(own, '/');
@@ -568,15 +570,56 @@ static int open_directory(const struct stat *st) {
         return take_fd(fd);
 }
 
+/* Opens the file with the rights of nobody; capabilities that open files go and come with the id. */
+static bool nobody_reads(const char *path) {
+        _cleanup_(closep) int fd = -1;
+
+        setfsgid(NOBODY);
+        setfsuid(NOBODY);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        setfsuid(0);
+        setfsgid(0);
+        return fd >= 0;
+}
+
+static bool is_hidden(int directory, const char *path, const char *name) {
+        char whole[PATH_MAX + NAME_MAX + 2];
+        struct stat st;
+
+        snprintf(whole, sizeof(whole), "%s/%s", path, name);
+        return is_split(name) && !fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+                !st.st_uid && !nobody_reads(whole);
+}
+
+/* Whether root has a split unit in the directory that nobody cannot read. @path: of it. */
+static bool has_hidden(int directory, const char *path) {
+        int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+        const struct dirent *entry;
+        bool has = false;
+
+        if (!stream) {
+                closep(&fd);
+                return false;
+        }
+        while (!has && (entry = readdir(stream)))
+                has = is_hidden(directory, path, entry->d_name);
+        closedir(stream);
+        return has;
+}
+
 /*
- * Of root's file, split units beside it may lie where nobody else may enter. As nobody we may enter, too, but
- * Landlock leaves us these files alone. Return: whether it is so.
+ * Of root's file, split units beside it may be hidden from nobody. As nobody we may read them, too, but
+ * Landlock leaves us these files alone. So it is done only if there are such ones: else nobody can read more.
+ * Return: whether it is so.
  */
 static bool keep_split(const struct stat *st) {
         const RightsUser nobody = { .uid = NOBODY, .gid = NOBODY };
-        _cleanup_(closep) int directory = open_directory(st);
+        char path[PATH_MAX];
+        _cleanup_(closep) int directory = open_directory(st, path);
 
-        return directory >= 0 && rights_can_change() && !landlock_read_alone(directory, is_split) &&
+        return directory >= 0 && rights_can_change() && !setgroups(0, NULL) && has_hidden(directory, path) &&
+                !landlock_read_alone(directory, is_split) &&
                 !rights_drop(&nobody, RIGHTS_OF(CAP_DAC_READ_SEARCH));
 }
 

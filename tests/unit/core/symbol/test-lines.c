@@ -297,6 +297,26 @@ Test(lines, read_split_units_beside_a_file_where_root_alone_may_enter) {
                 cr_skip_test("machine: this kernel has no Landlock");
         cr_assert_eq(shell("chmod 600 ./*.dwo"), 0);
         check_answers("split", 0, plain, true);
+        cr_assert_eq(shell("chmod 755 ."), 0);
+        check_answers("split", 0, plain, true);         /* all may enter, and root alone read */
+        cr_assert_eq(shell("chmod 700 . && chmod 644 ./*.dwo"), 0);
+        check_answers("split", 0, plain, true);
+        cr_assert_eq(shell("mkdir -m 755 below && mv split ./*.dwo below"), 0);
+        check_answers("below/split", 0, plain, true);   /* nobody may enter what is above */
+        free((char *)plain[0]);
+}
+
+/* In other directories, with none or another one beside the file. */
+Test(lines, read_split_units_elsewhere_that_nobody_may_read) {
+        const char *plain[1];
+
+        if (geteuid() != 0)
+                cr_skip_test("root: others read with their own rights");
+        make_forms(plain);
+        cr_assert_eq(shell("chmod 755 . && chmod 644 ./*.dwo && mkdir -m 755 elsewhere && cp split elsewhere/moved"), 0);
+        check_answers("elsewhere/moved", 0, plain, true);
+        cr_assert_eq(shell("cp ./*.dwo elsewhere/other.dwo && chmod 644 elsewhere/other.dwo"), 0);
+        check_answers("elsewhere/moved", 0, plain, true);
         free((char *)plain[0]);
 }
 
