@@ -116,20 +116,23 @@ static int visit_pid(const Selector *selector, unsigned what, ObjectCache *objec
         return r ? r : visit(userdata, &entry);
 }
 
-static bool is_named(const Selector *selector, uint32_t pid) {
-        for (size_t i = 0; i < selector->n_pids; i++)
+/* Whether the process is among the first @n that are asked for. */
+static bool is_named(const Selector *selector, size_t n, uint32_t pid) {
+        for (size_t i = 0; i < n; i++)
                 if (selector->pids[i] == pid)
                         return true;
         return false;
 }
 
-/* Processes that are asked for by their numbers: others may be hundreds. */
+/* Processes that are asked for by their numbers, each once: others may be hundreds. */
 static int visit_named(const Selector *selector, unsigned what, ObjectCache *objects, SurveyVisit visit,
                        void *userdata) {
         int r = 0;
 
         for (size_t i = 0; i < selector->n_pids && !r; i++)
-                r = visit_pid(selector, what, objects, (pid_t)selector->pids[i], visit, userdata);
+                if (!is_named(selector, i, selector->pids[i]))
+                        r = visit_pid(selector, what, objects, (pid_t)selector->pids[i], visit,
+                                      userdata);
         return r;
 }
 
@@ -147,7 +150,7 @@ int survey_processes(const Selector *selector, unsigned what, SurveyVisit visit,
                 return error_fold(r);
         r = visit_named(selector, what, objects, visit, userdata);
         while (!r && directory_next_number(dir, &pid))
-                if (!is_named(selector, pid))
+                if (!is_named(selector, selector->n_pids, pid))
                         r = visit_pid(selector, what, objects, (pid_t)pid, visit, userdata);
         return r;
 }
