@@ -276,17 +276,29 @@ static int wait(Deferred *deferred, const Program *program, const Sample *sample
         return 0;
 }
 
+uint64_t deferred_missing_pc(const struct abi_sample *header, const uint64_t *user) {
+        uint64_t pc = 0;
+
+        if (header->stack_end != ABI_STACK_PENDING)
+                return 0;
+        for (size_t i = 0; i < header->n_user; i += runtime_frame_words(user[i]))
+                if (user[i] >> RUNTIME_KIND_SHIFT == RUNTIME_NATIVE)
+                        pc = user[i];
+        return pc;
+}
+
 /*
  * Stacks of runtimes are not copied: their frames lie in the heap. All that can be done for the next ones is
  * to read the file first that this one has ended in.
  */
 static void want_missing(Deferred *deferred, const Program *program, const struct abi_sample *header,
                          const uint64_t *user) {
+        uint64_t pc = deferred_missing_pc(header, user);
         ProcessAnswer answer;
 
-        if (header->stack_end != ABI_STACK_PENDING || !header->n_user)
+        if (!pc)
                 return;
-        process_resolve(program->process, user[header->n_user - 1], header->time_ns, &answer);
+        process_resolve(program->process, pc, header->time_ns, &answer);
         if (answer.mapping && answer.mapping->object)
                 tables_want(deferred->stages->tables, answer.mapping->object->id);
 }

@@ -51,5 +51,11 @@ int deferred_flush(Deferred *deferred);
  */
 uint64_t deferred_patience_ns(bool has_one_window, bool is_crowded);
 
+/*
+ * Where a walk ended since rows were missing: the last native frame, since functions of a runtime that called
+ * it may stand behind. @user: frames of @header. Return: pc, 0 = it ended otherwise.
+ */
+uint64_t deferred_missing_pc(const struct abi_sample *header, const uint64_t *user);
+
 /* Whether a sample waits. */
 bool deferred_waits(const Deferred *deferred);
