@@ -24,6 +24,7 @@
 #include "host/runtime/python/python-locks.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util/macro.h"
@@ -63,12 +64,21 @@ static const char method_name[] = "builtin_function_or_method";
 
 typedef enum Kind { KIND_OTHER, KIND_LOCK, KIND_OWNED, KIND_METHOD } Kind;
 
+typedef struct Thread {
+        uint64_t address;               /* of its state */
+        uint64_t ident;                 /* by which an RLock knows its owner */
+        uint32_t tid;
+} Thread;
+
 typedef struct Look {
         const PythonReader *reader;
         const PythonLayout *layout;
         RuntimeLocks *result;
         uint64_t types[KIND_METHOD + 1];        /* those that were met; 0 = not yet */
         uint64_t interpreters;          /* address of the first one's address */
+        Thread *threads;                /* MAX_THREADS, of all interpreters */
+        uint32_t n_threads;
+        bool is_cut;                    /* there are more */
         uint32_t *n_reads;
 } Look;
 
@@ -203,18 +213,9 @@ static void add_name(const Look *look, uint32_t tid, uint64_t frame) {
 
 /* The kernel's id of the thread that Python knows as @ident; 0 = there is none. */
 static uint32_t native_id(const Look *look, uint64_t ident) {
-        uint64_t interpreter = read_word(look, look->interpreters);
-
-        for (unsigned i = 0; ident && interpreter && i < MAX_INTERPRETERS; i++) {
-                uint64_t thread = read_word(look, interpreter + look->layout->threads);
-
-                for (unsigned k = 0; thread && k < MAX_THREADS; k++) {
-                        if (read_word(look, thread + look->layout->thread_id) == ident)
-                                return (uint32_t)read_word(look, thread + look->layout->thread_id + 8);
-                        thread = read_word(look, thread + look->layout->next_thread);
-                }
-                interpreter = read_word(look, interpreter + look->layout->next_interpreter);
-        }
+        for (uint32_t i = 0; ident && i < look->n_threads; i++)
+                if (look->threads[i].ident == ident)
+                        return look->threads[i].tid;
         return 0;
 }
 
@@ -259,33 +260,63 @@ static uint64_t first_frame(const Look *look, uint64_t thread) {
                 : read_word(look, frame + look->layout->native_frame);
 }
 
-static void take_thread(Look *look, uint64_t thread) {
-        uint32_t tid = (uint32_t)read_word(look, thread + look->layout->thread_id + 8);
-        uint64_t frame = first_frame(look, thread), values[MAX_LOCALS], words[N_WORDS];
+static void take_thread(Look *look, const Thread *thread) {
+        uint64_t frame = thread->tid ? first_frame(look, thread->address) : 0;
+        uint64_t values[MAX_LOCALS], words[N_WORDS];
         Kind kind;
 
-        if (!tid || !frame || !read_words(look, frame + FRAME_LOCALS, values, MAX_LOCALS))
+        if (!frame || !read_words(look, frame + FRAME_LOCALS, values, MAX_LOCALS))
                 return;
         for (size_t i = 0; i < MAX_LOCALS; i++)
                 if (read_lock(look, values[i], words, &kind))
-                        add(look, tid, words, kind);
-        add_name(look, tid, frame);
+                        add(look, thread->tid, words, kind);
+        add_name(look, thread->tid, frame);
 }
 
-static void take_threads(Look *look, uint64_t interpreter) {
+/* Notes the threads of an interpreter, so that owners are looked up without another walk over the target. */
+static void note_threads(Look *look, uint64_t interpreter) {
         uint64_t thread = read_word(look, interpreter + look->layout->threads);
 
-        for (unsigned i = 0; thread && i < MAX_THREADS; i++) {
-                take_thread(look, thread);
+        for (; thread && look->n_threads < MAX_THREADS; look->n_threads++) {
+                look->threads[look->n_threads] = (Thread){
+                        .address = thread,
+                        .ident = read_word(look, thread + look->layout->thread_id),
+                        .tid = (uint32_t)read_word(look, thread + look->layout->thread_id + 8),
+                };
                 thread = read_word(look, thread + look->layout->next_thread);
         }
+        look->is_cut |= thread != 0;
+}
+
+static void take_all(Look *look) {
+        uint64_t interpreter = read_word(look, look->interpreters);
+
+        for (unsigned i = 0; interpreter && i < MAX_INTERPRETERS; i++) {
+                note_threads(look, interpreter);
+                interpreter = read_word(look, interpreter + look->layout->next_interpreter);
+        }
+        for (uint32_t i = 0; i < look->n_threads; i++)
+                take_thread(look, &look->threads[i]);
+}
+
+static void say_left_out(const Look *look) {
+        RuntimeLocks *result = look->result;
+        unsigned major = look->layout->version >> 8, minor = look->layout->version & 0xff;
+
+        if (*look->n_reads > MAX_READS)
+                snprintf(result->text, sizeof(result->text),
+                         "python %u.%u: locks of some threads are not read: they take more than %d reads", major,
+                         minor, MAX_READS);
+        else if (look->is_cut)
+                snprintf(result->text, sizeof(result->text),
+                         "python %u.%u: locks of threads after the first %d are not read", major, minor,
+                         MAX_THREADS);
 }
 
 void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject) {
         const PythonLayout *layout = subject->layout;
         uint32_t n_reads = 0;
         Look look = { .reader = reader, .layout = layout, .result = locks, .n_reads = &n_reads };
-        uint64_t interpreter;
 
         locks->n = locks->n_over_cap = 0;
         memset(locks->text, 0, sizeof(locks->text));
@@ -297,9 +328,12 @@ void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const Py
         }
         look.interpreters = subject->program->places[PYTHON_SYMBOL_RUNTIME].address + subject->bias +
                 layout->interpreters;
-        interpreter = read_word(&look, look.interpreters);
-        for (unsigned i = 0; interpreter && i < MAX_INTERPRETERS; i++) {
-                take_threads(&look, interpreter);
-                interpreter = read_word(&look, interpreter + layout->next_interpreter);
+        look.threads = calloc(MAX_THREADS, sizeof(*look.threads));
+        if (!look.threads) {
+                snprintf(locks->text, sizeof(locks->text), "python: no locks are read: there is no memory");
+                return;
         }
+        take_all(&look);
+        say_left_out(&look);
+        free(look.threads);
 }

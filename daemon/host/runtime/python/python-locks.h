@@ -13,6 +13,7 @@
 
 /*
  * Pure but for @reader. One look at memory that changes meanwhile. Names of threads that `threading` has given
- * are among the locks (RUNTIME_LOCK_NONE). @locks->text says if the release is not known.
+ * are among the locks (RUNTIME_LOCK_NONE). @locks->text says if the release is not known, or if threads were
+ * left out.
  */
 void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject);

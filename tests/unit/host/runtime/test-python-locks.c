@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * An interpreter of 3.12 by hand, of two threads. Offsets of the release are those of its headers
+ * An interpreter of 3.12 by hand, of two threads, or of many. Offsets of the release are those of its headers
  * (python_layout_of()); a lock is {type, semaphore, owner, count} behind its count of references.
  */
 #include <criterion/criterion.h>
@@ -11,7 +11,7 @@
 
 enum {
         BASE = 0x7f0000000000,
-        SIZE = 0x8000,
+        SIZE = 0x60000,
         RUNTIME = 0x100,
         INTERPRETER = 0x800,
         TYPES = 0x1000,                 /* 0x100 bytes each, the name at 0x80 */
@@ -27,6 +27,8 @@ enum {
         KEYS = 0x6d00,
         TEXTS = 0x7000,                 /* 0x100 bytes each */
         THREAD = 0x7800,                /* its values at 0x7900 */
+        MANY = 0x8000,                  /* 0x200 bytes each */
+        N_MANY = 600,
 };
 
 enum { TYPE_LOCK, TYPE_RLOCK, TYPE_METHOD, TYPE_OTHER };
@@ -217,6 +219,47 @@ Test(python_locks, each_thread_has_its_own) {
         cr_assert_eq(found.n, 2);
         cr_assert_eq(found.locks[1].tid, 4712);
         cr_assert_eq(found.locks[1].owner, 0, "it has it, and does not wait for itself");
+}
+
+/* All of them wait for the lock that the last one has. */
+static void put_many(void) {
+        put_address(INTERPRETER + layout.threads, MANY);
+        for (uint32_t i = 0; i < N_MANY; i++) {
+                uint32_t at = MANY + i * 0x200;
+
+                put_u64(at + layout.thread_id, 0x7fff5000 + i);
+                put_u64(at + layout.thread_id + 8, 5000 + i);
+                put_address(at + layout.thread_frame, CFRAMES);
+                if (i + 1 < N_MANY)
+                        put_address(at + layout.next_thread, at + 0x200);
+        }
+        put_u64(LOCK + 24, 0x7fff5000 + N_MANY - 1);
+        put_address(FRAMES + LOCALS, LOCK);
+}
+
+Test(python_locks, each_of_many_threads_has_its_owner) {
+        put_many();
+        look();
+        cr_assert_eq(found.n, N_MANY, "%u", found.n);
+        for (uint32_t i = 0; i < N_MANY; i++) {
+                cr_assert_eq(found.locks[i].tid, 5000 + i);
+                cr_assert_eq(found.locks[i].owner, i + 1 < N_MANY ? 5000 + N_MANY - 1 : 0, "thread %u", i);
+        }
+        cr_assert_str_empty(found.text);
+}
+
+Test(python_locks, threads_that_are_left_out_are_said) {
+        put_many();
+        put_address(FRAMES + layout.previous, FRAMES);          /* each thread takes hundreds of reads */
+        look();
+        cr_assert_lt(found.n, N_MANY);
+        cr_assert_str_eq(found.text, "python 3.12: locks of some threads are not read: "
+                                     "they take more than 200000 reads");
+        put_u64(FRAMES + layout.previous, 0);
+        put_u64(FRAMES + LOCALS, 0);
+        put_address(MANY + (N_MANY - 1) * 0x200 + layout.next_thread, MANY);    /* a circle */
+        look();
+        cr_assert_str_eq(found.text, "python 3.12: locks of threads after the first 4096 are not read");
 }
 
 Test(python_locks, releases_that_are_not_known_are_named) {
