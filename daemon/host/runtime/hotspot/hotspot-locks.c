@@ -51,6 +51,8 @@ typedef struct Look {
         const char *obstacle;           /* why objects cannot be read; NULL = they can */
         Thread *threads;                /* MAX_THREADS */
         uint32_t n_threads;
+        bool is_cut;                    /* there are more threads */
+        bool is_short;                  /* memory of some could not be read */
         RuntimeLocks *result;
 } Look;
 
@@ -58,6 +60,20 @@ static uint64_t read_field(const Look *look, HotspotField field, uint64_t addres
         uint64_t value;
 
         return hotspot_read_field(look->reader, field, address, &value) ? value : 0;
+}
+
+/* A field that is there, unless no more reads are allowed, or the JVM has changed meanwhile. */
+static uint64_t read_sure(Look *look, HotspotField field, uint64_t address) {
+        uint64_t value;
+
+        if (hotspot_read_field(look->reader, field, address, &value))
+                return value;
+        look->is_short = true;
+        return 0;
+}
+
+static uint64_t read_word(Look *look, uint64_t address) {
+        return read_sure(look, (HotspotField){ .size = sizeof(uint64_t) }, address);
 }
 
 /* ---- threads ---- */
@@ -75,12 +91,13 @@ static uint64_t read_object(const Look *look, HotspotField field, uint64_t addre
 
 static void take_thread(Look *look, uint64_t address) {
         const HotspotLockLayout *at = &look->layout->locks;
-        uint64_t base = read_field(look, at->stack_base, address);
-        uint64_t size = read_field(look, at->stack_size, address);
-        uint64_t os_thread = read_field(look, look->layout->thread.osthread, address);
+        uint64_t base, size, os_thread;
 
         if (!address || address & 7 || look->n_threads == MAX_THREADS)
                 return;
+        base = read_field(look, at->stack_base, address);
+        size = read_field(look, at->stack_size, address);
+        os_thread = read_sure(look, look->layout->thread.osthread, address);
         look->threads[look->n_threads++] = (Thread){
                 .address = address,
                 .pending = read_field(look, at->pending, address),
@@ -90,34 +107,33 @@ static void take_thread(Look *look, uint64_t address) {
                 .object = read_object(look, at->object, address),
                 .virtual_object = read_object(look, at->virtual_object, address),
                 .owner_id = read_field(look, at->owner_id, address),
-                .tid = os_thread ? (uint32_t)read_field(look, look->layout->thread.thread_id, os_thread) : 0,
+                .tid = os_thread ? (uint32_t)read_sure(look, look->layout->thread.thread_id, os_thread) : 0,
         };
 }
 
 static void take_list(Look *look) {
         const HotspotLockLayout *at = &look->layout->locks;
-        uint64_t list, array, thread;
+        uint64_t list = read_word(look, look->bias + at->threads), array;
         uint32_t n;
 
-        if (!hotspot_read_u64(look->reader, look->bias + at->threads, &list) || !list)
+        if (!list)
                 return;
-        n = (uint32_t)read_field(look, at->n_threads, list);
-        array = read_field(look, at->thread_array, list);
+        n = (uint32_t)read_sure(look, at->n_threads, list);
+        array = read_sure(look, at->thread_array, list);
         for (uint32_t i = 0; i < MIN(n, (uint32_t)MAX_THREADS); i++)
-                if (hotspot_read_u64(look->reader, array + (uint64_t)i * 8, &thread))
-                        take_thread(look, thread);
+                take_thread(look, read_word(look, array + (uint64_t)i * 8));
+        look->is_cut = n > MAX_THREADS;
 }
 
 static void take_chain(Look *look) {
         const HotspotLockLayout *at = &look->layout->locks;
-        uint64_t thread;
+        uint64_t thread = read_word(look, look->bias + at->first_thread);
 
-        if (!hotspot_read_u64(look->reader, look->bias + at->first_thread, &thread))
-                return;
         for (uint32_t i = 0; thread && i < MAX_THREADS; i++) {
                 take_thread(look, thread);
-                thread = read_field(look, at->next_thread, thread);
+                thread = read_sure(look, at->next_thread, thread);
         }
+        look->is_cut = thread != 0;
 }
 
 /* ---- owners ---- */
@@ -179,6 +195,10 @@ static void add(const Look *look, const Thread *thread, RuntimeLockKind kind, ui
         RuntimeLocks *result = look->result;
         RuntimeLock *lock = &result->locks[result->n];
 
+        if (result->n == RUNTIME_MAX_LOCKS) {
+                result->n_over_cap++;
+                return;
+        }
         memset(lock, 0, sizeof(*lock));
         lock->address = address;
         lock->tid = thread->tid;
@@ -218,13 +238,20 @@ static void add_parked(const Look *look, const Thread *thread) {
         add(look, thread, RUNTIME_LOCK_PARKED, blocker, blocker, find_thread(look, owner));
 }
 
-static void add_lock(const Look *look, const Thread *thread) {
+/* What a thread waits for. At the end the first word on the way to it tells if reads are still allowed. */
+static void add_lock(Look *look, const Thread *thread) {
+        uint64_t monitor = thread->pending ? thread->pending : thread->waiting;
+
         if (thread->pending)
                 add_monitor(look, thread, RUNTIME_LOCK_MONITOR, thread->pending);
         else if (thread->waiting)
                 add_monitor(look, thread, RUNTIME_LOCK_NOTIFY, thread->waiting);
         else if (thread->object)
                 add_parked(look, thread);
+        if (monitor)
+                read_sure(look, look->layout->locks.monitor_owner, monitor);
+        else if (thread->object && !hotspot_object_klass(&look->objects, thread->object))
+                look->is_short = true;
 }
 
 /* ---- the whole ---- */
@@ -244,14 +271,24 @@ static const char *find_absent(const HotspotLayout *layout) {
         return NULL;
 }
 
-static void say(RuntimeLocks *locks, const HotspotLayout *layout, const char *absent, const char *obstacle) {
+/* Whole threads that are left out are said rather than classes that are. */
+static void say(const Look *look, const char *absent) {
+        RuntimeLocks *locks = look->result;
+        unsigned version = look->layout->version;
+
         if (absent)
-                snprintf(locks->text, sizeof(locks->text), "java %u: no locks are read: %s is not known",
-                         layout->version, absent);
-        else if (obstacle)
+                snprintf(locks->text, sizeof(locks->text), "java %u: no locks are read: %s is not known", version,
+                         absent);
+        else if (look->is_cut)
+                snprintf(locks->text, sizeof(locks->text),
+                         "java %u: locks of threads after the first %d are not read", version, MAX_THREADS);
+        else if (look->is_short)
+                snprintf(locks->text, sizeof(locks->text), "java %u: locks of some threads could not be read",
+                         version);
+        else if (look->obstacle)
                 snprintf(locks->text, sizeof(locks->text),
                          "java %u, %s: classes of locks are not read, nor owners of java.util.concurrent's",
-                         layout->version, obstacle);
+                         version, look->obstacle);
 }
 
 void hotspot_locks_read(RuntimeLocks *locks, const HotspotLayout *layout, const HotspotReader *reader,
@@ -271,11 +308,9 @@ void hotspot_locks_read(RuntimeLocks *locks, const HotspotLayout *layout, const 
                 else
                         take_chain(&look);
         }
-        say(locks, layout, absent, look.obstacle);
         for (uint32_t i = 0; i < look.n_threads; i++)
-                if (locks->n == RUNTIME_MAX_LOCKS)
-                        locks->n_over_cap++;
-                else if (look.threads[i].tid)
+                if (look.threads[i].tid)
                         add_lock(&look, &look.threads[i]);
+        say(&look, absent);
         free(look.threads);
 }

@@ -13,7 +13,8 @@
 
 /*
  * Pure but for @reader. @bias: where libjvm is loaded. One look at memory that changes meanwhile: what is
- * found in two looks alike is so. @locks->text says which part of the layout is not known.
+ * found in two looks alike is so. @locks->text says which part of the layout is not known, or that threads
+ * were left out.
  */
 void hotspot_locks_read(RuntimeLocks *locks, const HotspotLayout *layout, const HotspotReader *reader,
                         uint64_t bias);

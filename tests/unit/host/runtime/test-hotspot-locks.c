@@ -11,7 +11,7 @@
 
 enum {
         BIAS = 0x7f0000000000,
-        SIZE = 0x10000,
+        SIZE = 0x18000,
         LIST_VARIABLE = 0x10,           /* relative to BIAS, like all of these */
         CHAIN_VARIABLE = 0x18,
         FLAGS_VARIABLE = 0x20,
@@ -32,6 +32,7 @@ enum {
         STACKS = 0x2000,                /* 0x100 bytes each */
         OBJECTS = 0x3000,               /* 0x40 bytes each */
         KLASSES = 0x4000,               /* 0x1000 bytes each: klass, pool, fields, symbols */
+        LONG_ARRAY = 0x10000,
         N_THREADS = 3,
 };
 
@@ -407,4 +408,90 @@ Test(hotspot_locks, locks_over_the_cap_are_counted) {
         look();
         cr_assert_eq(found.n, RUNTIME_MAX_LOCKS);
         cr_assert_eq(found.n_over_cap, 1100 - RUNTIME_MAX_LOCKS);
+}
+
+Test(hotspot_locks, threads_that_wait_for_nothing_are_not_over_the_cap) {
+        wait_for_monitor(BIAS + thread_at(1));
+        put_u32(LIST + 4, 1100);
+        put_address(LIST + 8, LONG_ARRAY);
+        for (uint32_t i = 0; i < 1100; i++)
+                put_address(LONG_ARRAY + i * 8, thread_at(i < RUNTIME_MAX_LOCKS + 10 ? 0 : 2));
+        look();
+        cr_assert_eq(found.n, RUNTIME_MAX_LOCKS);
+        cr_assert_eq(found.n_over_cap, 10, "%u", found.n_over_cap);
+}
+
+Test(hotspot_locks, threads_after_the_cap_of_a_list_are_said) {
+        wait_for_monitor(BIAS + thread_at(1));
+        put_u32(LIST + 4, 4096);
+        put_address(LIST + 8, LONG_ARRAY);
+        for (uint32_t i = 0; i < N_THREADS; i++)
+                put_address(LONG_ARRAY + i * 8, thread_at(i));
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+        cr_assert_str_empty(found.text);
+        put_u32(LIST + 4, 4097);
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+        cr_assert_str_eq(found.text, "java 17: locks of threads after the first 4096 are not read");
+}
+
+Test(hotspot_locks, threads_after_the_cap_of_a_chain_are_said) {
+        layout.locks.threads = 0;
+        layout.locks.first_thread = CHAIN_VARIABLE;
+        layout.locks.next_thread = (HotspotField){ 56, 8, false };
+        put_address(CHAIN_VARIABLE, thread_at(0));
+        put_address(thread_at(0) + 56, thread_at(0));
+        look();
+        cr_assert_str_eq(found.text, "java 17: locks of threads after the first 4096 are not read");
+}
+
+/* ---- reads that are used up ---- */
+
+static uint32_t n_allowed, n_refused;
+
+static bool read_allowed(void *userdata, uint64_t address, void *to, size_t size) {
+        if (!n_allowed) {
+                n_refused++;
+                return false;
+        }
+        n_allowed--;
+        return read_memory(userdata, address, to, size);
+}
+
+static void look_with(uint32_t n_reads) {
+        const HotspotReader few = { read_allowed, NULL };
+
+        n_allowed = n_reads;
+        n_refused = 0;
+        memset(&found, 0xff, sizeof(found));
+        hotspot_locks_read(&found, &layout, &few, BIAS);
+}
+
+/* Looks with each number of reads up to that which is enough: one without the lock of @want says so. */
+static void check_short(const RuntimeLock *want) {
+        uint32_t n = 0;
+
+        for (look_with(0); n_refused; look_with(++n))
+                if (found.n != 1 || memcmp(&found.locks[0], want, sizeof(*want)))
+                        cr_assert_str_not_empty(found.text, "%u reads", n);
+        cr_assert_gt(n, 30);
+        cr_assert_str_empty(found.text);
+}
+
+Test(hotspot_locks, threads_whose_memory_is_not_read_are_said) {
+        RuntimeLock want;
+
+        wait_for_monitor(BIAS + thread_at(1));
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+        want = found.locks[0];
+        check_short(&want);
+        put_u64(thread_at(0) + 16, 0);
+        park(SYNC_KLASS);
+        check(RUNTIME_LOCK_PARKED, "a.Lock$Sync", 4712);
+        want = found.locks[0];
+        check_short(&want);
+        put_address(ARRAY, thread_at(2));               /* the one that waits is the last one */
+        put_address(ARRAY + 16, thread_at(0));
+        check_short(&want);
+        look_with(40);
+        cr_assert_str_eq(found.text, "java 17: locks of some threads could not be read");
 }
