@@ -285,6 +285,16 @@ class Stacks(tap.TestCase):
                     want = self.deadlocks_of_jstack(java, child)
                     self.assertEqual(want, {(name, *lock[1:3]) for name, lock in mine.items() if lock[3]})
 
+    def look_at_python_locks(self, child, tids, is_read):
+        """{thread: what is said of it} once each waits for its lock: before, it sleeps at the barrier."""
+        def wait():
+            found = {thread["tid"]: thread for thread in self.look(child.pid)}
+            locks = PYTHON_LOCKS.items() if is_read else ()
+            return found if (all(found[tid]["state"] == "blocked" for tid in tids.values()) and
+                             all(found[tids[name]].get("lock_class") == lock for name, (lock, _, _) in locks)) else None
+
+        return tap.wait_until(wait, "each waits for its lock")
+
     def test_python_rlocks_have_owners_and_locks_say_that_they_have_none(self):
         for version, python in pythons.here().items():
             with self.subTest(version):
@@ -292,10 +302,10 @@ class Stacks(tap.TestCase):
                 said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 7
                                       and found, "all threads have said who they are")
                 tids = {name: int(tid) for name, tid in said}
-                tap.wait_until(lambda: all(is_asleep(child.pid, tid) for tid in tids.values()), "they wait")
-                found = {thread["tid"]: thread for thread in self.look(child.pid)}
+                is_read = (3, 11) <= version <= (3, 13)
+                found = self.look_at_python_locks(child, tids, is_read)
                 text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
-                if not (3, 11) <= version <= (3, 13):
+                if not is_read:
                     self.assertIn(f"\npython {version[0]}.{version[1]}: no locks are read of this release\n", text)
                     self.assertFalse([thread for thread in found.values() if "lock" in thread])
                     continue

@@ -4,7 +4,7 @@
   left, right   have an RLock each, and want each other's: by `with`, and by acquire() of an attribute
   up, down      the same of two Locks, which do not know who has them
   heir          wants the RLock that idle has, which sleeps
-  stale         had idle's RLock at hand before, and waits for a Lock that nobody has
+  stale         had idle's RLock at hand before, and waits for a Lock that the main thread has
 """
 import os
 import threading
