@@ -260,17 +260,27 @@ static uint64_t first_frame(const Look *look, uint64_t thread) {
                 : read_word(look, frame + look->layout->native_frame);
 }
 
+/* Return: how many could be read. A small frame ends before MAX_LOCALS, and so may the pages around it. */
+static size_t read_locals(const Look *look, uint64_t frame, uint64_t values[MAX_LOCALS]) {
+        uint64_t address = frame + FRAME_LOCALS;
+        size_t n_page = (PAGE - (address & (PAGE - 1))) / sizeof(*values);
+
+        if (read_words(look, address, values, MAX_LOCALS))
+                return MAX_LOCALS;
+        return n_page < MAX_LOCALS && read_words(look, address, values, n_page) ? n_page : 0;
+}
+
 static void take_thread(Look *look, const Thread *thread) {
         uint64_t frame = thread->tid ? first_frame(look, thread->address) : 0;
         uint64_t values[MAX_LOCALS], words[N_WORDS];
+        size_t n = frame ? read_locals(look, frame, values) : 0;
         Kind kind;
 
-        if (!frame || !read_words(look, frame + FRAME_LOCALS, values, MAX_LOCALS))
-                return;
-        for (size_t i = 0; i < MAX_LOCALS; i++)
+        for (size_t i = 0; i < n; i++)
                 if (read_lock(look, values[i], words, &kind))
                         add(look, thread->tid, words, kind);
-        add_name(look, thread->tid, frame);
+        if (frame)
+                add_name(look, thread->tid, frame);
 }
 
 /* Notes the threads of an interpreter, so that owners are looked up without another walk over the target. */

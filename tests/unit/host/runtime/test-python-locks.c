@@ -204,6 +204,24 @@ Test(python_locks, a_thread_has_the_name_that_threading_gives_it) {
         cr_assert_eq(found.n, 1);
 }
 
+/* Frames lie in chunks of whole pages: behind the last one may be nothing. */
+Test(python_locks, a_frame_at_the_end_of_its_pages_has_its_lock_and_its_name) {
+        put_name("billing-3");
+        put_address(CFRAMES, SIZE - LOCALS - 16);
+        put_address(SIZE - LOCALS - 16 + layout.previous, FRAMES);
+        put_address(SIZE - 8, LOCK);
+        look();
+        cr_assert_eq(found.n, 2, "%u", found.n);
+        cr_assert_eq(found.locks[0].owner, 4712);
+        cr_assert_str_eq(found.locks[0].name, "_thread.RLock");
+        cr_assert_str_eq(found.locks[1].name, "billing-3");
+        put_address(CFRAMES, SIZE - LOCALS);            /* it has no locals */
+        put_address(SIZE - LOCALS + layout.previous, FRAMES);
+        look();
+        cr_assert_eq(found.n, 1, "%u", found.n);
+        cr_assert_str_eq(found.locks[0].name, "billing-3");
+}
+
 Test(python_locks, freed_objects_are_none) {
         put_address(FRAMES + LOCALS, LOCK);
         put_u64(LOCK, 0);
