@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases of Node.js, as npm has them: the program alone, kept in a cache beside those of this machine."""
+import contextlib
 import os
 import pathlib
 import re
@@ -33,7 +34,8 @@ def fetched(release):
             if packed.returncode:
                 return None
             subprocess.run(["tar", "-xzf", packed.stdout.split()[-1], "package/bin/node"], cwd=new, check=True)
-            new.rename(root)
+            with contextlib.suppress(OSError):  # another test was first
+                new.rename(root)
         finally:
             shutil.rmtree(new, ignore_errors=True)
     return root / "package/bin/node"
