@@ -11,7 +11,6 @@
 #define MIDDLE __attribute__((noinline))
 #endif
 
-
 static volatile unsigned int sink;
 
 void _start(void);
