@@ -13,6 +13,7 @@ HEADER = pathlib.Path("/usr/include/linux/bpf.h")
 DENY = tap.BUILD_DIR / "tests/harness/libdeny-bpf.so"
 OBJECTS = ("sampler", "offcpu", "waker", "threads")
 EXIT_UNUSABLE = 78
+NOWHERE = "http://127.0.0.1:1"         # a receiver that is not there
 SHT_PROGBITS, SHF_EXECINSTR, CALL = 1, 4, 0x85
 # what is used instead, where it is there: libbpf's choice, and the other walk of the kernel half
 SUBSTITUTES = {"probe_read_kernel": "probe_read", "probe_read_kernel_str": "probe_read_str", "probe_read_user": "probe_read",
@@ -57,8 +58,8 @@ class Needs(session.TestCase):
 
     def findings(self, loads="ok", **denied):
         """What the doctor says of BPF. @loads: what it says of the kernel half, which it loads."""
-        # no receiver is there, so it fails in any case
-        done = self.on("doctor", "--json", expect=1, **denied)
+        # nothing listens there, so it fails in any case
+        done = self.on("doctor", "--json", "--endpoint", NOWHERE, expect=1, **denied)
         checks = json.loads(done.stdout)["checks"]
         self.assertEqual([f["result"] for f in checks if f["name"] == "kernel-half"], [loads])
         return [f for f in checks if f["name"].startswith("bpf-")]
@@ -70,7 +71,7 @@ class Needs(session.TestCase):
 
     def refused(self, *words, **denied):
         """The one line of a daemon that this kernel cannot have."""
-        done = self.on("run", "--all", *words, "--duration", "0.1s", "--endpoint", "http://127.0.0.1:1",
+        done = self.on("run", "--all", *words, "--duration", "0.1s", "--endpoint", NOWHERE,
                        "--control", str(self.directory() / "control"), expect=EXIT_UNUSABLE, **denied)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         return done.stderr
@@ -146,8 +147,8 @@ class Needs(session.TestCase):
 
     def test_a_missing_right_is_no_missing_function(self):
         tap.need_tool("setpriv")
-        done = self.run_command(["setpriv", "--bounding-set=-all", tap.SPANPROF, "doctor", "--json"], expect=1,
-                                env=session.clean_environment())
+        done = self.run_command(["setpriv", "--bounding-set=-all", tap.SPANPROF, "doctor", "--json", "--endpoint", NOWHERE],
+                                expect=1, env=session.clean_environment())
         found = [f for f in json.loads(done.stdout)["checks"] if f["name"].startswith("bpf")]
         self.assertEqual([f["result"] for f in found], ["warn"])
         self.assertIn("this takes CAP_BPF and CAP_PERFMON", found[0]["text"])
