@@ -38,7 +38,8 @@ def find(name):
 
 def free_ports(n):
     """Ports of TCP and UDP on which a program may listen. None is one of those that the kernel gives to
-    connections: it gave such a port to another test between this look and the program's start."""
+    connections, unless these begin below 20,000: it gave such a port to another test between this look and
+    the program's start."""
     lowest_given = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     candidates = list(range(10_000, max(lowest_given, 20_000)))
     random.shuffle(candidates)
