@@ -13,8 +13,7 @@
 
 #include "shim/bpf-shim.h"
 #include "shim/rows-shim.h"
-
-#include "runtimes/v8_spans.bpf.h"
+#include "shim/v8-spans-shim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,34 +23,6 @@ bool v8_spans_are_sound(const struct v8_spans *spans);
 enum { MEMORY = 0x20000000 };
 
 static _Alignas(8) uint8_t memory[16384];
-
-int v8_span_open(struct v8_span_walk *walk, uint64_t tagged) {
-        return v8_span_do_open(walk, tagged);
-}
-
-int v8_span_property(struct v8_span_walk *walk, uint32_t name, uint32_t index) {
-        return v8_span_do_property(walk, name, index);
-}
-
-int v8_span_find(struct v8_span_walk *walk, uint32_t name) {
-        return v8_span_do_find(walk, name);
-}
-
-int v8_span_table(const struct v8_spans *spans, struct v8_span_walk *walk, uint64_t tagged) {
-        return v8_span_do_table(spans, walk, tagged);
-}
-
-int v8_span_store(const struct v8_spans *spans, struct v8_span_walk *walk, uint32_t index) {
-        return v8_span_do_store(spans, walk, index);
-}
-
-int v8_span_pair(const struct v8_spans *spans, struct v8_span_walk *walk, uint32_t index) {
-        return v8_span_do_pair(spans, walk, index);
-}
-
-int v8_span_digits(struct v8_span_walk *walk, uint64_t tagged, uint32_t n) {
-        return v8_span_do_digits(walk, tagged, n);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct v8_span_walk walk = { 0 };
