@@ -223,6 +223,7 @@ Test(php_walk, a_class_is_a_part_of_the_cookie) {
         at(text(60))[1] = 0xc1a55;
         walk_from(LEAF);
         cr_assert_eq(frames[4], (uint64_t)php_cookie(0x1002, 0xc1a55, 0xf11e, 200) << 32 | 203);
+        cr_assert_eq(frames[4] >> 32, 0xbca0677b, "by cookie() of make-php-corpus.py");
 }
 
 Test(php_walk, the_leafs_line_is_that_of_the_interpreters_registers) {
