@@ -180,8 +180,8 @@ static void unlink_copy(Copies *copies, Copy *before, Copy *copy) {
 }
 
 /*
- * Both rings have a CPU's records in about the same order. So the copy is among the first, and an older one of
- * that CPU waits for a sample that found its ring full.
+ * Both rings have a CPU's records in about the same order. So the copy is among the first, and an older one
+ * of that CPU waits for a sample that found its ring full.
  */
 static Copy *take_copy(Deferred *deferred, const struct abi_sample *header) {
         Copy *before = NULL, *copy = deferred->copies.first, *next;
