@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A recording by JDK Mission Control's own writer, whose frames are references into a pool and whose event has
-each kind of field, and what JMC's own parser reads of it: span, stack and line of each event. Its packages come
-from Maven Central: for the long suite."""
+"""A recording by JDK Mission Control's own writer, whose frames are references into a pool and whose event
+has each kind of field, and what JMC's own parser reads of it: span, stack and line of each event. Its
+packages come from Maven Central: for the long suite."""
 import oracle
 
 oracle.enter()
@@ -11,6 +11,7 @@ import collections
 import hashlib
 import os
 import pathlib
+import subprocess
 import tempfile
 import urllib.error
 import urllib.request
@@ -51,8 +52,8 @@ class Jmc(tap.TestCase):
             assert hashlib.sha256(data).hexdigest() == digest, path
             (cls.folder / pathlib.Path(path).name).write_bytes(data)
         cls.classes = os.pathsep.join(map(str, [cls.folder, *cls.folder.glob("*.jar")]))
-        cls.run_command(cls, [javac, "-Xlint:all", "-Werror", "-cp", cls.classes, "-d", cls.folder, SOURCE], expect=0,
-                        timeout=120)
+        subprocess.run([javac, "-Xlint:all", "-Werror", "-cp", cls.classes, "-d", cls.folder, SOURCE], check=True,
+                       timeout=120)
 
     def jmc(self, *words):
         return self.run_command([self.java, "-cp", self.classes, "JmcRecording", *words], expect=0, timeout=120).stdout
