@@ -47,18 +47,6 @@ static void begin(struct unwind *unwind, struct rules *rules, struct hotspot_pro
         rules->registers[13] = into(rules->registers[13]);
 }
 
-static void check(const struct unwind *unwind, const uint64_t *frames) {
-        uint32_t n = 0, i = 0;
-
-        for (; i < unwind->n_frames; n++) {
-                if (!runtime_frame_words(frames[i]))
-                        abort();
-                i += runtime_frame_words(frames[i]);
-        }
-        if (i != unwind->n_frames || n > DEPTH || unwind->end >= ABI_STACK_END_N)
-                abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static uint64_t frames[UNWIND_MAX_FRAMES];
         static struct hotspot_process process;
@@ -75,6 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         memcpy(memory, data + in_entry, size - in_entry < sizeof(memory) ? size - in_entry : sizeof(memory));
         begin(&unwind, &rules, &process);
         shim_walk(&unwind, &rules, frames, &cache);
-        check(&unwind, frames);
+        shim_check_frames(&unwind, frames, DEPTH, RUNTIME_NATIVE);
         return 0;
 }

@@ -27,16 +27,8 @@ enum {
 static _Alignas(8) uint8_t memory[16384];
 
 static void check(const struct unwind *unwind, const struct python *php, const uint64_t *frames) {
-        uint32_t n = 0, n_php = 0, i = 0;
+        uint32_t n_php = shim_check_frames(unwind, frames, DEPTH, RUNTIME_PHP);
 
-        for (; i < unwind->n_frames; n++) {
-                if (!runtime_frame_words(frames[i]))
-                        abort();
-                n_php += frames[i] >> RUNTIME_KIND_SHIFT == RUNTIME_PHP;
-                i += runtime_frame_words(frames[i]);
-        }
-        if (i != unwind->n_frames || n > DEPTH || unwind->end >= ABI_STACK_END_N)
-                abort();
         if (php && (n_php != php->n_written || php->n_written > php->n_frames))
                 abort();
         /* a whole walk with frames of PHP has as many places as runs, or one that was left out */

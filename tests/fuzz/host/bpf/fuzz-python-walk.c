@@ -26,16 +26,8 @@ enum {
 static _Alignas(8) uint8_t memory[16384];
 
 static void check(const struct unwind *unwind, const struct python *python, const uint64_t *frames) {
-        uint32_t n = 0, n_python = 0, i = 0;
+        uint32_t n_python = shim_check_frames(unwind, frames, DEPTH, RUNTIME_PYTHON);
 
-        for (; i < unwind->n_frames; n++) {
-                if (!runtime_frame_words(frames[i]))
-                        abort();
-                n_python += frames[i] >> RUNTIME_KIND_SHIFT == RUNTIME_PYTHON;
-                i += runtime_frame_words(frames[i]);
-        }
-        if (i != unwind->n_frames || n > DEPTH || unwind->end >= ABI_STACK_END_N)
-                abort();
         if (python && (n_python != python->n_written || python->n_written > python->n_frames))
                 abort();
 }

@@ -23,19 +23,6 @@ enum {
 
 static _Alignas(8) uint8_t memory[16384];
 
-static void check(const struct unwind *unwind, const uint64_t *frames) {
-        uint32_t n = 0, i = 0;
-
-        for (; i < unwind->n_frames; n++) {
-                if (!runtime_frame_words(frames[i]))
-                        abort();
-                i += runtime_frame_words(frames[i]);
-        }
-        /* a leaf's builtin comes with its function */
-        if (i != unwind->n_frames || n > DEPTH + 1 || unwind->end >= ABI_STACK_END_N)
-                abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct unwind_mapping mappings[] = { { .start = MEMORY, .n_pages = 4, .table = UNWIND_NO_TABLE } };
         static uint64_t frames[UNWIND_MAX_FRAMES];
@@ -64,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unwind.sp = MEMORY + (uint64_t)places[1];
         unwind.bp = MEMORY + (uint64_t)places[2];
         shim_walk(&unwind, &rules, frames, &cache);
-        check(&unwind, frames);
+        /* a leaf's builtin comes with its function */
+        shim_check_frames(&unwind, frames, DEPTH + 1, RUNTIME_NATIVE);
         return 0;
 }

@@ -9,6 +9,8 @@
  * bpf_probe_read_user(), memory.bpf.h and unwind.bpf.h.
  */
 
+#include <stdlib.h>
+
 #include "border/unwind_abi.h"
 #include "host/sampling/unwind/tables/nodes.h"
 
@@ -133,4 +135,23 @@ static inline void shim_walk(struct unwind *unwind, struct rules *rules, uint64_
         v8_begin(&states.v8);
         while (python_step(&walk))
                 ;
+}
+
+/*
+ * Ends the program unless a walk left whole frames, @max at most, and an end that is one. Return: how many of
+ * them are of @kind, enum runtime_kind.
+ */
+static inline uint32_t shim_check_frames(const struct unwind *unwind, const uint64_t *frames, uint32_t max,
+                                         uint32_t kind) {
+        uint32_t n = 0, n_kind = 0, i = 0;
+
+        for (; i < unwind->n_frames; n++) {
+                if (!runtime_frame_words(frames[i]))
+                        abort();
+                n_kind += frames[i] >> RUNTIME_KIND_SHIFT == kind;
+                i += runtime_frame_words(frames[i]);
+        }
+        if (i != unwind->n_frames || n > max || unwind->end >= ABI_STACK_END_N)
+                abort();
+        return n_kind;
 }
