@@ -93,5 +93,5 @@ void hotspot_begin(Hotspot *hotspot);
  */
 int hotspot_frames(Hotspot *hotspot, const uint64_t words[HOTSPOT_WORDS], HotspotFrames *framesp);
 
-/* Reads anew what threads of the JVM wait for: hotspot_locks_read(). */
+/* Reads again what threads of the JVM wait for: hotspot_locks_read(). */
 void hotspot_locks(Hotspot *hotspot, RuntimeLocks *locks);

@@ -168,21 +168,21 @@ static void tell_group(const GroupLimit *group) {
         uint64_t memory = group_limit_memory(group), cpu = group_limit_cpu(group);
 
         if (memory && memory < GROUP_LIMIT_BASE_BYTES)
-                log_warning("the control group may use %" PRIu64 " MiB of memory, which is too little: spanprof has "
-                            "some %" PRIu64 " with nothing to do, and the kernel may kill it. Give it 64 MiB or more "
-                            "(memory.max, MemoryMax= of the unit)",
+                log_warning("the control group may use %" PRIu64 " MiB of memory, which is too little: spanprof "
+                            "has some %" PRIu64 " with nothing to do, and the kernel may kill it. Give it 64 MiB "
+                            "or more (memory.max, MemoryMax= of the unit)",
                             group->memory_bytes >> 20, (uint64_t)GROUP_LIMIT_BASE_BYTES >> 20);
         else if (memory && group_limit_spare(group) < NOTED_SPARE_BYTES)
-                log_notice("the control group may use %" PRIu64 " MiB of memory (memory.max): the daemon holds itself to %d %% of "
-                           "it, by fewer unwind tables, shorter windows, and fewer samples",
+                log_notice("the control group may use %" PRIu64 " MiB of memory (memory.max): the daemon holds "
+                           "itself to %d %% of it, by fewer unwind tables, shorter windows, and fewer samples",
                            group->memory_bytes >> 20, GROUP_LIMIT_PERCENT);
         if (cpu && cpu < LEAST_CPU_PERCENT)
-                log_warning("the control group may use %.1f %% of one CPU (cpu.max), which is too little: samples are lost while "
-                            "the daemon waits for its turn. Give it 20 %% or more",
+                log_warning("the control group may use %.1f %% of one CPU (cpu.max), which is too little: "
+                            "samples are lost while the daemon waits for its turn. Give it 20 %% or more",
                             group->cpu_percent);
         else if (cpu && cpu < NOTED_CPU_PERCENT)
-                log_notice("the control group may use %.1f %% of one CPU (cpu.max): the daemon holds itself to %" PRIu64
-                           " %%, by fewer samples", group->cpu_percent, cpu);
+                log_notice("the control group may use %.1f %% of one CPU (cpu.max): the daemon holds itself to "
+                           "%" PRIu64 " %%, by fewer samples", group->cpu_percent, cpu);
 }
 
 void daemon_make_governor(Daemon *daemon) {
@@ -414,8 +414,8 @@ static void tell_losses(Daemon *daemon) {
                 return;
         sampler_take_losers(daemon->stages.sampler, &losers);
         if (losers.n_processes)
-                text_printf(&whose, ". %" PRIu64 " are of pid %u (%s); processes that lost some: %u", losers.most.n,
-                            losers.most_pid, losers.most.comm, losers.n_processes);
+                text_printf(&whose, ". %" PRIu64 " are of pid %u (%s); processes that lost some: %u",
+                            losers.most.n, losers.most_pid, losers.most.comm, losers.n_processes);
         log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_RING_FULL, "ring_full",
                         "%" PRIu64 " samples were lost since %s: the ring to the daemon was full. It was held up, or has "
                         "too little CPU time for %u Hz and what begins here (%" PRIu64 " processes now)%s",
