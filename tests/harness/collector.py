@@ -13,6 +13,9 @@
     # one that sends on, and what it could not
     running = collector.Collector(self, {}, onward={"otlp_http": {"endpoint": server.url}})
     running.dropped()                           # lines of its log
+
+    # one with our own receiver and no port, which starts the daemon itself
+    collector.Collector(self, receiver={"socket": path, "command": [tap.SPANPROF, "run", …]})
 """
 import json
 import os
@@ -22,24 +25,13 @@ import real_server
 import tap
 
 PROGRAM = tap.BUILD_DIR / "collector"
-CONFIG = """
-receivers:
-  otlp:
-    protocols:
-      http:
-        endpoint: 127.0.0.1:{port}
-exporters:
-{files}
-  debug: {{}}
-service:
-  telemetry:
-    metrics:
-      level: none
-  pipelines:
-    {signal}:
-      receivers: [otlp]
-      exporters: [{names}, debug]
-"""
+
+
+def config(receivers, exporters, signal):
+    """The Collector's file for one pipeline; @receivers, @exporters: options by name."""
+    return json.dumps({"receivers": receivers, "exporters": exporters, "service": {
+        "telemetry": {"metrics": {"level": "none"}},
+        "pipelines": {signal: {"receivers": list(receivers), "exporters": list(exporters)}}}}, default=str)
 
 
 def is_there():
@@ -65,9 +57,10 @@ def check_classes(test, paths):
 
 
 class Collector:
-    def __init__(self, test, files=None, gates=(), onward=None, signal="profiles"):
-        """@onward: exporters beside those of @files, by kind."""
+    def __init__(self, test, files=None, gates=(), onward=None, signal="profiles", receiver=None):
+        """@onward: exporters beside those of @files, by kind. @receiver: options of `spanprof`, in place of `otlp`."""
         port, = real_server.free_ports(1)
+        otlp = {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}
         directory = test.directory()
         files = {"out.json": {}} if files is None else files
         self.paths = {name: directory / name for name in files}
@@ -75,9 +68,8 @@ class Collector:
             f"file/{name}": {"path": str(self.paths[name]), "flush_interval": "50ms", **options}
             for name, options in files.items()
         } | (onward or {})
-        lines = "\n".join(f"  {name}: {json.dumps(options)}" for name, options in exporters.items())
         (directory / "config.yaml").write_text(
-            CONFIG.format(port=port, files=lines, names=", ".join(exporters), signal=signal))
+            config({"spanprof": receiver} if receiver else {"otlp": otlp}, {**exporters, "debug": {}}, signal))
         self.child = test.spawn([PROGRAM, "--config", f"file:{directory}/config.yaml",
                                  "--feature-gates=" + ",".join(["service.profilesSupport", *gates])])
         self.child.wait_for("Everything is ready")

@@ -8,7 +8,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)
-key=$(cat "$here/collector/go.mod" "$here/collector/go.sum" "$here/collector/main.go" | sha256sum | cut -c1-16)
+receiver=$here/../../sdk/collector
+key=$(cat "$here"/collector/go.mod "$here"/collector/go.sum "$here/collector/main.go" "$receiver"/*.go | sha256sum | cut -c1-16)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/spanprof
 binary=$cache/collector-$key
 . "$here/go.sh"

@@ -19,7 +19,10 @@ require (
 	go.opentelemetry.io/collector/service v0.162.0
 	go.opentelemetry.io/proto/otlp/collector/profiles/v1development v0.4.0
 	google.golang.org/protobuf v1.36.12
+	spanprof.example/spanprofreceiver v0.0.0
 )
+
+replace spanprof.example/spanprofreceiver => ../../../sdk/collector
 
 require (
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A real OpenTelemetry Collector with no more in it than our tests need: OTLP in; files, a debug log and OTLP out. Given
-// `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own codec, and what comes
-// out of it is written to DIRECTORY. `classes FILE…` reads each by the generated Go classes of opentelemetry-proto and says what they
-// do not know of it, or write otherwise. `listen CERTIFICATE KEY` is an HTTPS server that says how it was spoken to.
+// A real OpenTelemetry Collector with no more in it than our tests need: OTLP and our own receiver in; files, a debug log
+// and OTLP out. Given `pdata DIRECTORY FILE…` it is the other reader instead: each file goes through the collector's own
+// codec, and what comes out of it is written to DIRECTORY. `classes FILE…` reads each by the generated Go classes of
+// opentelemetry-proto and says what they do not know of it, or write otherwise. `listen CERTIFICATE KEY` is an HTTPS
+// server that says how it was spoken to.
 package main
 
 import (
@@ -34,10 +35,11 @@ import (
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"spanprof.example/spanprofreceiver"
 )
 
 func factories() (otelcol.Factories, error) {
-	receivers, err := otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory())
+	receivers, err := otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory(), spanprofreceiver.NewFactory())
 	if err != nil {
 		return otelcol.Factories{}, err
 	}

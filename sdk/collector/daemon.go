@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package spanprofreceiver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	firstPause = time.Second
+	longPause  = time.Minute
+	// a daemon that ran for so long had no trouble with its start
+	goodRun = time.Minute
+	// how long a daemon may take to send its last window, where the Collector sets no time
+	stopTime = 15 * time.Second
+)
+
+// The daemon's exit status for a wrong command line, and for a configuration or a kernel that it cannot use. It would
+// end so each time: its unit has these in RestartPreventExitStatus, too.
+func isFinal(status int) bool {
+	return status == 2 || status == 78
+}
+
+// daemon is the process that `command` names, and the goroutine that starts it again. Without a command both of its
+// functions do nothing.
+type daemon struct {
+	arguments []string
+	log       *zap.Logger
+	report    func(error)
+	stopping  chan struct{}
+	ended     chan struct{}
+	once      sync.Once
+	started   bool
+}
+
+func newDaemon(config *Config, log *zap.Logger) *daemon {
+	d := &daemon{log: log, stopping: make(chan struct{}), ended: make(chan struct{})}
+	if config.Command != nil {
+		d.arguments = append(append([]string{}, config.Command...), "--endpoint", "unix:"+config.Socket)
+	}
+	return d
+}
+
+// start returns once the first process runs, or with the reason why it cannot.
+// @report: called once with the reason if the daemon will not be started again.
+func (d *daemon) start(report func(error)) error {
+	if d.arguments == nil {
+		return nil
+	}
+	d.started = true
+	d.report = report
+	first := make(chan error)
+	go d.keep(first)
+	return <-first
+}
+
+// keep holds its thread: the kernel sends Pdeathsig when the *thread* ends that started the process. So a Collector
+// that is killed leaves no daemon behind.
+func (d *daemon) keep(first chan<- error) {
+	runtime.LockOSThread()
+	defer close(d.ended)
+	pause := firstPause
+	for {
+		began := time.Now()
+		child, err := d.launch()
+		if first != nil {
+			first <- err
+			first = nil
+			if err != nil {
+				return
+			}
+		}
+		if err == nil {
+			err = d.await(child)
+		}
+		select {
+		case <-d.stopping:
+			return
+		default:
+		}
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && isFinal(exit.ExitCode()) {
+			d.report(fmt.Errorf("spanprof cannot run so, see its message above: %w", err))
+			return
+		}
+		if time.Since(began) >= goodRun {
+			pause = firstPause
+		}
+		d.log.Warn("spanprof ended, and is started again", zap.Error(err), zap.Duration("in", pause))
+		select {
+		case <-d.stopping:
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+func (d *daemon) launch() (*exec.Cmd, error) {
+	child := exec.Command(d.arguments[0], d.arguments[1:]...)
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	child.Stdout = writer
+	child.Stderr = writer
+	err = child.Start()
+	writer.Close()
+	if err != nil {
+		reader.Close()
+		return nil, err
+	}
+	d.log.Info("spanprof runs", zap.Int("pid", child.Process.Pid), zap.Strings("command", d.arguments))
+	go d.copyLog(reader)
+	return child, nil
+}
+
+// await returns when the process has ended. It passes a stop on to it, and kills it when it does not follow.
+func (d *daemon) await(child *exec.Cmd) error {
+	gone := make(chan struct{})
+	defer close(gone)
+	go func() {
+		select {
+		case <-gone:
+			return
+		case <-d.stopping:
+		}
+		child.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-gone:
+		case <-time.After(stopTime):
+			d.log.Error("spanprof did not stop, and is killed", zap.Duration("after", stopTime))
+			child.Process.Kill()
+		}
+	}()
+	return child.Wait()
+}
+
+// Each line that the daemon prints becomes a line of the Collector's log. A line of any length is read to its end.
+func (d *daemon) copyLog(from io.ReadCloser) {
+	defer from.Close()
+	lines := bufio.NewReader(from)
+	for {
+		line, cut, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		d.log.Info(string(line))
+		for cut && err == nil {
+			_, cut, err = lines.ReadLine()
+		}
+	}
+}
+
+// stop returns when the process has ended, or when the Collector waits no longer.
+func (d *daemon) stop(ctx context.Context) {
+	if !d.started {
+		return
+	}
+	d.once.Do(func() { close(d.stopping) })
+	select {
+	case <-d.ended:
+	case <-ctx.Done():
+	}
+}
