@@ -33,10 +33,12 @@
 
 #include "core/base/data/hashmap.h"
 #include "core/base/data/intern.h"
+#include "core/base/data/shares.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/identity.h"
 #include "host/sampling/unwind/tables/bpfmap.h"
 
 enum {
@@ -67,11 +69,13 @@ enum {
 #define OWN_SHARE_NS (20 * NS_PER_MS)
 #define ALL_SHARE_NS (100 * NS_PER_MS)
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
+#define ROOM_RETRY_NS (5 * NS_PER_SEC)  /* a process without room for its entry */
 #define MAX_TRUST_MS UINT32_C(64000)
 
 typedef struct Registered {
         const RuntimeOps *ops;
         int map_fd;
+        Shares shares;                  /* who holds how many entries of the map */
         bool is_on;                     /* there was a process */
         void *userdata;
 } Registered;
@@ -90,6 +94,8 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
+        Share *share;                   /* of the map, while it lives with an entry there; else NULL */
+        void *entry;                    /* kept while the map has no room for it; NULL = not so */
         bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
@@ -154,9 +160,16 @@ void runtimes_show_signatures(Runtimes *runtimes) {
         runtimes->has_signatures = true;
 }
 
-static void detach(Runtimes *runtimes, Known *known) {
-        if (known->is_attached && !known->gone_ns)
-                bpfmap_delete(known->runtime->map_fd, &known->pid);
+/* Takes the process' entry, if it has one, out of the map. */
+static void take_entry(Known *known) {
+        if (!known->share)
+                return;
+        bpfmap_delete(known->runtime->map_fd, &known->pid);
+        share_release(&known->runtime->shares, take(known->share), 1);
+}
+
+static void detach(Known *known) {
+        take_entry(known);
         if (known->state && known->runtime->ops->detach)
                 known->runtime->ops->detach(take(known->state));
 }
@@ -171,12 +184,15 @@ static void close_waiting(Known *known) {
 /* No file is read for it any more. */
 static void refuse(Known *known) {
         known->is_refused = true;
+        freep(&known->entry);
+        known->entry = NULL;
         close_waiting(known);
 }
 
 static void free_known(Runtimes *runtimes, Known *known) {
         hashmap_remove(&runtimes->processes, known->generation);
-        detach(runtimes, known);
+        detach(known);
+        free(known->entry);
         closep(&known->subject.fd);
         close_waiting(known);
         free(known);
@@ -189,6 +205,8 @@ Runtimes *runtimes_free(Runtimes *runtimes) {
                 next = known->next;
                 free_known(runtimes, known);
         }
+        for (size_t i = 0; i < runtimes->n_registered; i++)
+                shares_deinit(&runtimes->registered[i].shares);
         hashmap_deinit(&runtimes->processes);
         intern_deinit(&runtimes->keys);
         intern_deinit(&runtimes->texts);
@@ -266,34 +284,108 @@ static int runtime_of(Runtimes *runtimes, const Process *process, const Mapping 
 
 /* ---- attach ---- */
 
+static const char unwalked_text[] = ": not walked, ";
+
 static void say_unwalked(Known *known, const char *reason) {
         size_t length = strlen(known->text);
 
-        snprintf(known->text + length, sizeof(known->text) - length, ": not walked, %s", reason);
+        snprintf(known->text + length, sizeof(known->text) - length, "%s%s", unwalked_text, reason);
 }
 
 static const char refused[] = "this kernel cannot load the walk";
 
-static int give_entry(Runtimes *runtimes, Known *known, const void *entry) {
+static ShareOwner owner_of(const Known *known) {
+        _cleanup_(closep) int fd = -1;
+
+        if (process_open((pid_t)known->pid, known->subject.start_time_ns, &fd))
+                fd = -1;
+        return identity_owner(fd, known->pid);
+}
+
+/* Keeps an entry that has no room, until it is given again. @was_said: the text says so already. */
+static void postpone_entry(Known *known, void *entry, bool was_said) {
+        const ShareOwner owner = owner_of(known);
+        uint64_t now_ns = clock_monotonic_ns();
+
+        known->entry = entry;
+        known->is_attached = false;
+        known->next_ns = now_ns + ROOM_RETRY_NS;
+        if (was_said)
+                return;
+        stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
+        say_unwalked(known, "there are too many such processes");
+        shares_tell(&known->runtime->shares, "processes with a runtime", &owner, now_ns);
+}
+
+/* The entry of the greatest holder gives way to @asking's. Return: whether one did. */
+static bool make_room(Runtimes *runtimes, const Known *asking) {
+        const Share *victim = shares_victim(&asking->runtime->shares, asking->share, 0);
+        Known *holder = runtimes->first;
+        void *entry;
+
+        while (holder && (holder == asking || !holder->share || holder->share != victim))
+                holder = holder->next;
+        entry = holder ? malloc(holder->runtime->ops->entry_size) : NULL;
+        if (!entry)
+                return false;
+        if (bpfmap_lookup(holder->runtime->map_fd, &holder->pid, entry)) {
+                free(entry);
+                return false;
+        }
+        take_entry(holder);
+        postpone_entry(holder, entry, false);
+        return true;
+}
+
+/* Return: 0, > 0 = there is no room in its share, -ENOMEM. */
+static int put_entry(Runtimes *runtimes, Known *known, const void *entry) {
+        const ShareOwner owner = owner_of(known);
+        int r = shares_hold(&known->runtime->shares, &owner, 1, &known->share);
+
+        if (r)
+                return error_fold(r);
+        do
+                r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
+        while (r == -E2BIG && make_room(runtimes, known));
+        if (!r)
+                return 0;
+        share_release(&known->runtime->shares, take(known->share), 1);
+        return 1;
+}
+
+/* Takes *entryp over where there is no room for it. Return: 0, -ENOMEM. */
+static int give_entry(Runtimes *runtimes, Known *known, void **entryp) {
+        char *unwalked = strstr(known->text, unwalked_text);
         int r;
 
+        if (unwalked)
+                *unwalked = '\0';
         if (runtimes->walk == RUNTIMES_WALK_REFUSED) {
                 refuse(known);
                 say_unwalked(known, refused);
                 log_write_target(LOG_LEVEL_INFO, known->pid, "runs %s", known->text);
                 return 0;
         }
-        r = bpfmap_update(known->runtime->map_fd, &known->pid, entry);
-        if (r) {
-                refuse(known);
-                say_unwalked(known, "there are too many such processes");
-                stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
-                return 0;
+        r = put_entry(runtimes, known, *entryp);
+        if (r > 0) {
+                if (unwalked)
+                        *unwalked = *unwalked_text;
+                postpone_entry(known, take(*entryp), unwalked);
         }
+        if (r)
+                return MIN(r, 0);
         known->is_attached = true;
         stat_add(COUNTER_RUNTIMES_ATTACHED, 1);
         log_write_target(LOG_LEVEL_DEBUG, known->pid, "runs %s", known->text);
         return 0;
+}
+
+/* The same of an entry that had no room before. */
+static int give_again(Runtimes *runtimes, Known *known) {
+        _cleanup_(freep) void *entry = take(known->entry);
+
+        known->next_ns = 0;
+        return give_entry(runtimes, known, &entry);
 }
 
 static void set_retry(uint64_t *retry_ns, uint64_t *next_ns, uint64_t now_ns) {
@@ -352,7 +444,7 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         closep(&known->subject.fd);
         known->subject.fd = -1;
         if (!r)
-                return give_entry(runtimes, known, entry);
+                return give_entry(runtimes, known, &entry);
         refuse(known);
         stat_add(r == RUNTIME_E_NATIVE ? COUNTER_RUNTIMES_NATIVE : COUNTER_RUNTIMES_UNKNOWN, 1);
         log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
@@ -363,7 +455,7 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
 static void take_entries(Runtimes *runtimes) {
         for (Known *known = runtimes->first; known; known = known->next)
                 if (known->is_attached && !known->gone_ns) {
-                        bpfmap_delete(known->runtime->map_fd, &known->pid);
+                        take_entry(known);
                         known->is_attached = false;
                         refuse(known);
                         say_unwalked(known, refused);
@@ -616,7 +708,7 @@ int runtimes_process(Runtimes *runtimes, const Process *process) {
 void runtimes_forget(Runtimes *runtimes, uint32_t pid) {
         for (Known *known = runtimes->first; known; known = known->next)
                 if (known->pid == pid && !known->gone_ns) {
-                        bpfmap_delete(known->runtime->map_fd, &pid);
+                        take_entry(known);
                         runtimes->n_gone++;
                         known->gone_ns = clock_monotonic_ns();
                         known->next_ns = 0;
@@ -641,7 +733,7 @@ int runtimes_work(Runtimes *runtimes, uint64_t now_ns) {
                         continue;
                 }
                 if (known->next_ns && known->next_ns <= now_ns)
-                        r = attach(runtimes, known, now_ns);
+                        r = known->entry ? give_again(runtimes, known) : attach(runtimes, known, now_ns);
                 if (!r)
                         r = extend_late(known, now_ns);
                 if (!r)

@@ -67,6 +67,10 @@ int bpfmap_update(int fd, const void *key, const void *value) {
         return change(BPF_MAP_UPDATE_ELEM, fd, key, value);
 }
 
+int bpfmap_lookup(int fd, const void *key, void *value) {
+        return change(BPF_MAP_LOOKUP_ELEM, fd, key, value);
+}
+
 int bpfmap_delete(int fd, const void *key) {
         int r = change(BPF_MAP_DELETE_ELEM, fd, key, NULL);
 

@@ -4,7 +4,7 @@
 /*
  * BPF Maps
  *
- * The four calls that loading tables takes, on descriptors of maps. The maps' object is the sampler's; this
+ * The five calls that loading tables and entries takes, on descriptors of maps. The maps' object is the sampler's; this
  * file uses no library.
  */
 
@@ -16,6 +16,9 @@ int bpfmap_create_table(const void *data, size_t size);
 
 /* Return: 0, -errno. */
 int bpfmap_update(int fd, const void *key, const void *value);
+
+/* Return: 0, -errno. */
+int bpfmap_lookup(int fd, const void *key, void *value);
 
 /*
  * Sets @n slots of an array of maps to @fds at once: one wait instead of one each. Linux 5.19 and newer.

@@ -7,9 +7,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/util/clock.h"
@@ -238,6 +240,79 @@ Test(runtimes, a_process_is_attached_once_it_is_ready) {
         cr_assert_eq(n_detached, 1);
         end(&bench);
         cr_assert_eq(n_detached, 1);
+}
+
+enum { N_HOLDERS = 4, HOLDER = 65534 };  /* as many as the map has entries; a user that owns nothing */
+
+/* A process of a user, with the runtime. */
+static pid_t begin_holder(Bench *bench, uid_t user, uint64_t generation) {
+        _cleanup_(process_freep) Process *process = NULL;
+        int ready[2];
+        char byte = 0;
+        pid_t pid;
+
+        cr_assert_eq(pipe(ready), 0);
+        pid = fork();
+        if (!pid) {
+                byte = !setuid(user);
+                if (write(ready[1], &byte, 1) == 1)
+                        pause();
+                _exit(0);
+        }
+        cr_assert_eq(read(ready[0], &byte, 1), 1);
+        cr_assert(byte, "has its user");
+        close(ready[0]);
+        close(ready[1]);
+        cr_assert_eq(process_new(&process, pid), 0);
+        cr_assert_eq(process_read_mappings(process, bench->objects), 0);
+        process->generation = generation;
+        cr_assert_eq(runtimes_process(bench->runtimes, process), 0);
+        return pid;
+}
+
+static void end_holder(Bench *bench, pid_t pid) {
+        runtimes_forget(bench->runtimes, (uint32_t)pid);
+        kill(pid, SIGKILL);
+        cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static unsigned n_entries(const pid_t *pids, unsigned n) {
+        unsigned n_found = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                n_found += !!entry_of((uint32_t)pids[i]);
+        return n_found;
+}
+
+Test(runtimes, a_user_with_most_processes_gives_way_to_another_and_comes_back) {
+        pid_t holders[N_HOLDERS + 1], own;
+        Bench bench;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        not_yet = 0;
+        cr_assert_eq(object_cache_new(&bench.objects, 64), 0);
+        bench.process = NULL;
+        cr_assert_eq(runtimes_new(&bench.runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(bench.runtimes, &toy, map_fd, &n_tended), 0);
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                holders[i] = begin_holder(&bench, HOLDER, GENERATION + i);
+        cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS, "one has no room");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 1);
+        own = begin_holder(&bench, HOLDER - 1, 1);
+        cr_assert_eq(entry_of((uint32_t)own), 1, "another user has its share");
+        cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS - 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 2);
+        work(&bench);
+        cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS - 1, "asks in vain");
+        cr_assert_eq(entry_of((uint32_t)own), 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 2, "one is counted once");
+        end_holder(&bench, own);
+        work(&bench);
+        cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS, "asks again, and has room");
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                end_holder(&bench, holders[i]);
+        end(&bench);
 }
 
 Test(runtimes, locks_are_asked_for_once_it_is_attached_and_while_it_lives) {
