@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/base/data/shares.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/symbol/object/object-file.h"
@@ -29,7 +31,10 @@
 enum {
         DEFAULT_MAX_IDLE_BYTES = 8 << 20,
         PF_EXECUTE = 1,
+        CHARGES_A_TIME = 256,           /* processes whose share is read at once; 50 µs each */
 };
+
+#define ROOM_RETRY_NS NS_PER_SEC        /* a process whose nodes had no room */
 
 typedef struct UserMapping {
         uint64_t start, end;            /* addresses in the target */
@@ -47,6 +52,9 @@ typedef struct User {
         UserMapping *mappings;
         uint32_t n_mappings;
         ShareOwner owner;               /* read with its first new table; `group` 0 = not yet */
+        Share *share;                   /* of the nodes; NULL = they are not counted (yet) */
+        uint32_t n_charged;             /* nodes that are counted */
+        uint64_t refused_ns;            /* MONOTONIC time when its nodes had no room; 0 = they have */
         uint32_t n_left_out;            /* mappings that were counted as left out of the nodes */
 } User;
 
@@ -56,6 +64,8 @@ struct Tables {
         Hashmap users;                  /* pid → User */
         uint64_t generation;            /* the last one given */
         uint64_t changes;               /* the pool's count of changes when all users were looked at */
+        Shares shares;                  /* who has how many nodes, once they were too many */
+        bool has_shares;
         Nodes nodes;                    /* scratch, like the next */
         struct unwind_mapping mappings[PROCESS_MAX_MAPPINGS];
 };
@@ -79,11 +89,23 @@ static void remove_node(Tables *tables, const User *user, uint32_t leaf) {
         bpfmap_delete(tables->config.nodes_fd, &key);
 }
 
+/* Counts @n nodes for the share of a process. Return: 0, -ENOMEM. */
+static int charge(Tables *tables, User *user, uint32_t n) {
+        Share *before = take(user->share);
+        int r = n ? shares_hold(&tables->shares, &user->owner, n, &user->share) : 0;
+
+        if (before)
+                share_release(&tables->shares, before, user->n_charged);
+        user->n_charged = r ? 0 : n;
+        return r;
+}
+
 /* Removes the root first: leaves that no root names are not looked up. */
 static void remove_nodes(Tables *tables, User *user) {
         for (uint32_t i = 0; i < user->n_nodes; i++)
                 remove_node(tables, user, i);
         user->n_nodes = 0;
+        charge(tables, user, 0);
         nodes_changed(tables);
 }
 
@@ -108,6 +130,7 @@ Tables *tables_free(Tables *tables) {
                 free(user);
         }
         hashmap_deinit(&tables->users);
+        shares_deinit(&tables->shares);
         pool_free(tables->pool);
         free(tables);
         return NULL;
@@ -259,22 +282,83 @@ static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
         return made;
 }
 
-/* Writes leaves first, so that a root never names one that is not there. Return: whether all fit. */
-static bool write_nodes(Tables *tables, User *user) {
+/* Writes leaves first, so that a root never names one that is not there. Return: 0, -errno. */
+static int write_nodes(Tables *tables, User *user) {
         Nodes *nodes = &tables->nodes;
+        int r = 0;
 
-        for (uint32_t i = nodes->n; i-- > 0;) {
+        for (uint32_t i = nodes->n; i-- > 0 && !r;) {
                 const struct unwind_node_key key = unwind_node_key(user->space, i);
 
-                if (bpfmap_update(tables->config.nodes_fd, &key, &nodes->nodes[i]))
-                        return false;
+                r = bpfmap_update(tables->config.nodes_fd, &key, &nodes->nodes[i]);
         }
+        return r;
+}
+
+/* ---- shares of nodes ---- */
+
+static void read_owner(User *user) {
+        _cleanup_(closep) int fd = -1;
+
+        if (user->owner.group)
+                return;
+        if (process_open((pid_t)user->pid, 0, &fd))
+                fd = -1;
+        user->owner = identity_owner(fd, user->pid);
+}
+
+/* Counts nodes that were written while there was room for all. */
+static void charge_others(Tables *tables) {
+        HashmapEntry *entry;
+        uint32_t at = 0, n = 0;
+
+        while (n < CHARGES_A_TIME && (entry = hashmap_next(&tables->users, &at))) {
+                User *user = entry->value;
+
+                if (user->share || !user->n_nodes)
+                        continue;
+                read_owner(user);
+                n++;
+                if (charge(tables, user, user->n_nodes))
+                        return;
+        }
+}
+
+/* A process is walked without rows, until a later sample finds room for its nodes. */
+static void go_without(Tables *tables, User *user) {
+        uint64_t now_ns = clock_monotonic_ns();
+        bool was_told = user->refused_ns;
+
+        remove_nodes(tables, user);
+        user->refused_ns = now_ns;
+        if (was_told)
+                return;
+        stat_add(COUNTER_UNWIND_NODES_OVER_CAP, 1);
+        shares_tell(&tables->shares, "processes with mappings of code", &user->owner, now_ns);
+}
+
+/* The nodes of the greatest holder give way to those of @asking. Return: whether some did. */
+static bool make_room(Tables *tables, User *asking) {
+        const Share *victim;
+        User *holder;
+
+        tables->has_shares = true;
+        read_owner(asking);
+        if (charge(tables, asking, tables->nodes.n))
+                return false;
+        charge_others(tables);
+        victim = shares_victim(&tables->shares, asking->share, 0);
+        holder = hashmap_get(&tables->users, (uint32_t)share_owner(victim)->process);
+        if (!holder || holder == asking || holder->share != victim)
+                return false;
+        go_without(tables, holder);
         return true;
 }
 
 /* Tells the kernel which tables of a process are ready, which are on their way, and where there are none. */
 static void publish(Tables *tables, User *user) {
         uint32_t n_before = user->n_nodes, n = user->n_mappings, n_left_out;
+        int r;
 
         user->changes = pool_changes(tables->pool);
         for (uint32_t i = 0; i < n; i++)
@@ -290,15 +374,22 @@ static void publish(Tables *tables, User *user) {
         }
         nodes_build(&tables->nodes, tables->mappings, n, ++tables->generation);
         user->n_nodes = MAX(tables->nodes.n, n_before);
-        if (!write_nodes(tables, user)) {
-                stat_add(COUNTER_UNWIND_NODES_OVER_CAP, 1);
-                remove_nodes(tables, user);
+        do
+                r = write_nodes(tables, user);
+        while (r == -E2BIG && make_room(tables, user));
+        if (r) {
+                go_without(tables, user);
                 return;
         }
+        user->refused_ns = 0;
         nodes_changed(tables);
         for (uint32_t i = tables->nodes.n; i < n_before; i++)
                 remove_node(tables, user, i);
         user->n_nodes = tables->nodes.n;
+        if (tables->has_shares) {
+                read_owner(user);
+                charge(tables, user, user->n_nodes);
+        }
 }
 
 int tables_process(Tables *tables, const Process *process) {
@@ -341,6 +432,8 @@ int tables_sampled(Tables *tables, const Process *process, const Mapping *mappin
         User *user = hashmap_get(&tables->users, process->pid);
         PoolTable *table = mapping->object ? pool_find(tables->pool, mapping->object->id) : NULL;
 
+        if (user && user->refused_ns && now_ns >= user->refused_ns + ROOM_RETRY_NS)
+                publish(tables, user);
         if (!user || !table || !pool_is_wanted(tables->pool, table, &user->owner, now_ns))
                 return 0;
         return pool_retry(tables->pool, table, open_file(process, mapping, &user->owner), &user->owner);

@@ -7,11 +7,14 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "border/unwind_abi.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/unwind/tables/bpfmap.h"
 #include "host/sampling/unwind/tables/pool.h"
@@ -333,6 +336,89 @@ Test(tables, do_without_a_node_that_finds_no_room) {
         settle(NULL);
         cr_assert_not(get_root(&root));
         cr_assert_gt(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 0);
+}
+
+enum { N_HOLDERS = 3, HOLDER = 65534 }; /* as many as there are nodes; a user that owns nothing */
+
+/* A process of a user, with the mappings of this one. */
+static Process *begin_holder(uid_t user, uint64_t generation) {
+        Process *holder;
+        int ready[2];
+        char byte = 0;
+        pid_t pid;
+
+        cr_assert_eq(pipe(ready), 0);
+        pid = fork();
+        if (!pid) {
+                byte = !setuid(user);
+                if (write(ready[1], &byte, 1) == 1)
+                        pause();
+                _exit(0);
+        }
+        cr_assert_eq(read(ready[0], &byte, 1), 1);
+        cr_assert(byte, "has its user");
+        close(ready[0]);
+        close(ready[1]);
+        cr_assert_eq(process_new(&holder, pid), 0);
+        cr_assert_eq(process_read_mappings(holder, objects), 0);
+        holder->generation = generation;
+        cr_assert_eq(tables_process(tables, holder), 0);
+        return holder;
+}
+
+static void end_holder(Process *holder) {
+        tables_forget(tables, holder->pid);
+        kill((pid_t)holder->pid, SIGKILL);
+        cr_assert_eq(waitpid((pid_t)holder->pid, NULL, 0), (pid_t)holder->pid);
+        process_free(holder);
+}
+
+static bool has_nodes(const Process *holder) {
+        struct unwind_node_key key = unwind_node_key(holder->generation, 0);
+        struct unwind_node root;
+
+        return !bpfmap_lookup(nodes_fd, &key, &root);
+}
+
+static unsigned n_with_nodes(Process *const *holders, unsigned n) {
+        unsigned n_found = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                n_found += has_nodes(holders[i]);
+        return n_found;
+}
+
+/* A sample in each, so much later that each that has no room asks again. */
+static void sample_all(Process *const *holders, unsigned n) {
+        for (unsigned i = 0; i < n; i++)
+                cr_assert_eq(tables_sampled(tables, holders[i], &holders[i]->mappings[0],
+                                            clock_monotonic_ns() + 10 * NS_PER_SEC), 0);
+}
+
+Test(tables, of_the_user_with_most_nodes_give_way_to_those_of_another_and_come_back) {
+        Process *holders[N_HOLDERS + 1], *other;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        create_maps(N_HOLDERS);
+        open_tables(0, 0);
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                holders[i] = begin_holder(HOLDER, 1 + i);
+        cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS, "one has no room");
+        cr_assert_eq(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 1);
+        other = begin_holder(HOLDER - 1, 100);
+        cr_assert(has_nodes(other), "another user has its share");
+        cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS - 1);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 2);
+        sample_all(holders, N_HOLDERS + 1);
+        cr_assert(has_nodes(other));
+        cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS - 1, "they ask in vain");
+        cr_assert_eq(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 2, "each is counted once");
+        end_holder(other);
+        sample_all(holders, N_HOLDERS + 1);
+        cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS, "one asks again, and has room");
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                end_holder(holders[i]);
 }
 
 /* Its own file is where it was; on libraries links may lie in the way. */
