@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/data/shares.h"
 #include "core/base/file/directory.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -42,6 +43,7 @@ enum {
         /* 20,000 notices: two seconds of 2,000 small programs a second */
         NOTICE_HISTORY_BYTES = 4 << 20,
         TARGETS_PER_PASS = 64,                  /* targets looked at in one pass */
+        CHARGES_A_TIME = 256,                   /* targets whose share is read at once; 50 µs each */
 };
 
 /* not quite a second: a caller that calls once a second calls in time */
@@ -58,6 +60,7 @@ typedef struct Target {
         bool kind_is_told;              /* to the search */
         uint64_t sampled_ns;            /* time of the sample that made it a target, 0 = none did */
         bool is_unread;                 /* as its row says: no sample made it a target */
+        Share *share;                   /* of the set, while it lives; NULL = it is not counted (yet) */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
@@ -65,6 +68,8 @@ struct Targets {
         TargetsConfig config;
         uint64_t keep_ns;               /* of programs that are gone */
         Membership membership;
+        Shares shares;                  /* who has how many targets, once they were too many */
+        bool has_shares;
         MappingTracker mappings;
         NoticeHistory *notices;         /* NULL = only living processes become targets */
         Search *search;
@@ -98,6 +103,12 @@ static Target *next_living(const Targets *targets, uint32_t *atp) {
                 member = membership_next(&targets->membership, atp);
         while (member && member->end_ns);
         return target_of_member(member);
+}
+
+/* A target is not counted for its share any more. */
+static void release(Targets *targets, Target *target) {
+        if (target->share)
+                share_release(&targets->shares, take(target->share), 1);
 }
 
 static Target *free_target(Target *target) {
@@ -167,8 +178,10 @@ Targets *targets_free(Targets *targets) {
         while ((member = membership_next(&targets->membership, &at)))
                 for (Member *older; member; member = older) {
                         older = member->older;
+                        release(targets, target_of_member(member));
                         free_target(target_of_member(member));
                 }
+        shares_deinit(&targets->shares);
         mapping_tracker_deinit(&targets->mappings);
         membership_deinit(&targets->membership);
         search_free(targets->search);
@@ -181,16 +194,20 @@ Targets *targets_free(Targets *targets) {
 
 /* ---- the kernel's table ---- */
 
+static ShareOwner owner_of(uint32_t tgid) {
+        _cleanup_(closep) int fd = -1;
+
+        if (process_open((pid_t)tgid, 0, &fd))
+                fd = -1;
+        return identity_owner(fd, tgid);
+}
+
 /* Return: 0, < 0. */
 static int tell_share(Targets *targets, uint32_t tgid) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
         struct abi_adoption adoption = { .tgid = tgid, .slot = ABI_ADOPTION_SHARE };
-        _cleanup_(closep) int fd = -1;
-        ShareOwner owner;
+        const ShareOwner owner = owner_of(tgid);
 
-        if (process_open((pid_t)tgid, 0, &fd))
-                fd = -1;
-        owner = identity_owner(fd, tgid);
         adoption.tid = abi_adoption_share(owner.group, hash_number(owner.group ^ owner.user));
         return callbacks->adopt(callbacks->userdata, &adoption);
 }
@@ -329,6 +346,7 @@ static void end_member(Targets *targets, Target *target, enum counter event, uin
                        uint64_t cpu_total_ns) {
         stat_add(event, 1);
         log_write_target(LOG_LEVEL_DEBUG, target->process->pid, "%s is gone", target->process->comm);
+        release(targets, target);
         membership_end(&targets->membership, &target->member, end_ns, cpu_total_ns);
         mapping_tracker_end(&targets->mappings, &target->mappings, target->member.end_ns);
         forget_dead(targets, 0);
@@ -336,7 +354,8 @@ static void end_member(Targets *targets, Target *target, enum counter event, uin
 
 /*
  * The end of a living target: its row goes, it waits for its last samples.
- * @event: COUNTER_TARGETS_GONE or _EXEC. @cpu_total_ns: all its CPU time, or 0 = what was read last.
+ * @event: COUNTER_TARGETS_GONE, _EXEC or _OVER_CAP. @cpu_total_ns: all its CPU time, or 0 = what was read
+ * last.
  */
 static int end_target(Targets *targets, Target *target, enum counter event, uint64_t end_ns,
                       uint64_t cpu_total_ns) {
@@ -355,15 +374,70 @@ static int clear_id(Targets *targets, uint32_t tgid) {
         return unreject(targets, tgid);
 }
 
-static int refuse_over_cap(Targets *targets, const Process *process) {
-        static LogLimit limit;
-        uint64_t n_skipped;
+static int refuse_over_cap(Targets *targets, uint32_t tgid) {
+        const ShareOwner owner = owner_of(tgid);
 
         stat_add(COUNTER_TARGETS_OVER_CAP, 1);
-        if (log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
-                log_warning("over %u targets: pid %u (%s) and later ones are not profiled",
-                            targets->config.max_targets, process->pid, process->comm);
+        shares_tell(&targets->shares, "targets", &owner, clock_monotonic_ns());
         return TARGETS_E_REJECTED;
+}
+
+/* ---- shares of the set ---- */
+
+/* Return: 0, -ENOMEM. */
+static int charge(Targets *targets, Target *target) {
+        const ShareOwner owner = owner_of(target->process->pid);
+
+        return shares_hold(&targets->shares, &owner, 1, &target->share);
+}
+
+/* Counts targets that came while there was room for all. Return: 0, -ENOMEM. */
+static int charge_others(Targets *targets) {
+        uint32_t at = 0, n = 0;
+        Target *target;
+        int r = 0;
+
+        while (!r && n < CHARGES_A_TIME && (target = next_living(targets, &at))) {
+                if (target->share)
+                        continue;
+                r = charge(targets, target);
+                n++;
+        }
+        return r;
+}
+
+/* A target that lives is none any more. It is rejected, as all for whom there is no room, and asked again. */
+static int give_way(Targets *targets, Target *target) {
+        const ShareOwner owner = *share_owner(target->share);
+        uint32_t tgid = target->process->pid;
+        uint64_t start_time_ns = target->process->start_time_ns, now_ns = clock_monotonic_ns(), cpu_ns = 0;
+        int r;
+
+        process_cpu_time(target->process, &cpu_ns);
+        search_remove(targets->search, tgid, now_ns);
+        r = end_target(targets, target, COUNTER_TARGETS_OVER_CAP, now_ns, cpu_ns);
+        shares_tell(&targets->shares, "targets", &owner, now_ns);
+        return r ? r : reject(targets, tgid, start_time_ns);
+}
+
+/* A target of the greatest holder makes room for @tgid. Return: 0, TARGETS_E_REJECTED = none does, -errno. */
+static int make_room(Targets *targets, uint32_t tgid) {
+        const ShareOwner owner = owner_of(tgid);
+        Share *asking, *victim;
+        Target *holder;
+        int r;
+
+        targets->has_shares = true;
+        r = charge_others(targets);
+        if (!r)
+                r = shares_hold(&targets->shares, &owner, 1, &asking);
+        if (r)
+                return error_fold(r);
+        victim = shares_victim(&targets->shares, asking, 0);
+        holder = victim == asking ? NULL : find_living(targets, (uint32_t)share_owner(victim)->process);
+        r = holder && holder->share == victim ? give_way(targets, holder) : TARGETS_E_REJECTED;
+        share_release(&targets->shares, asking, 1);
+        return r;
 }
 
 /* A target of a process that is none yet; it has no row. Takes *processp over on success. */
@@ -385,8 +459,9 @@ static int push(Targets *targets, Process **processp, SelectorReason reason, Tar
 
 /* The kernel's table has no room for it. */
 static int refuse(Targets *targets, Target *target) {
-        int r = refuse_over_cap(targets, target->process);
+        int r = refuse_over_cap(targets, target->process->pid);
 
+        release(targets, target);
         membership_withdraw(&targets->membership, &target->member);
         free_target(target);
         return r;
@@ -409,8 +484,11 @@ static int add_member(Targets *targets, Process **processp, SelectorReason reaso
         if (r)
                 return r;
         if (targets->membership.n_alive >= targets->config.max_targets)
-                return refuse_over_cap(targets, *processp);
-        return push(targets, processp, reason, targetp);
+                r = make_room(targets, (*processp)->pid);
+        if (r)
+                return r > 0 ? refuse_over_cap(targets, (*processp)->pid) : r;
+        r = push(targets, processp, reason, targetp);
+        return r || !targets->has_shares ? r : charge(targets, *targetp);
 }
 
 /* Writes the first row of a target. Return: as add(). */

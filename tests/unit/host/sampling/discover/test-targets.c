@@ -736,6 +736,60 @@ Test(targets, holds_its_cap_and_counts_what_is_over_it) {
         stop(&c);
 }
 
+enum { N_HOLDERS = 3, HOLDER = 65534 }; /* as many as may be targets; a user that owns nothing */
+
+static void body_other_user(int ready, int go) {
+        if (setuid(HOLDER))
+                _exit(1);
+        say(ready);
+        hear(go);
+}
+
+/* A process of a user with a sample. Return: whether it is a target then. */
+static bool is_admitted(Bench *bench, const Member *member) {
+        Process *process;
+        int r = admit(bench, member, clock_monotonic_ns(), &process);
+
+        cr_assert(!r || r == TARGETS_E_REJECTED);
+        return !r;
+}
+
+Test(targets, of_the_user_with_most_give_way_to_another_and_are_asked_again) {
+        Selector selector = { .comms = chosen, .n_comms = 1 };
+        Member holders[N_HOLDERS + 1], other = start("chosen", NULL);
+        unsigned n_rows = 0;
+        uint64_t next_ns;
+        Bench bench;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        bench_init(&bench, &selector, N_HOLDERS);
+        for (unsigned i = 0; i <= N_HOLDERS; i++) {
+                holders[i] = start("chosen", body_other_user);
+                go_on(&holders[i]);
+                cr_assert_eq(is_admitted(&bench, &holders[i]), i < N_HOLDERS);
+        }
+        cr_assert_eq(stat_get(COUNTER_TARGETS_OVER_CAP), 1);
+        cr_assert(is_admitted(&bench, &other), "another user has its share");
+        cr_assert_eq(targets_count(bench.targets), N_HOLDERS);
+        cr_assert_eq(stat_get(COUNTER_TARGETS_OVER_CAP), 2);
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                n_rows += row_of(&bench.table, holders[i].pid)->row.state == ABI_STATE_TARGET;
+        cr_assert_eq(n_rows, N_HOLDERS - 1, "one of them is rejected, beside the one without room");
+
+        /* The other one ends, and those that were rejected may be decided again. */
+        post(&bench, &other, ABI_NOTICE_EXIT, 0);
+        cr_assert_eq(targets_work(bench.targets, clock_monotonic_ns() + 20 * NS_PER_SEC, &next_ns), 0);
+        n_rows = 0;
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                n_rows += is_admitted(&bench, &holders[i]);
+        cr_assert_eq(n_rows, N_HOLDERS, "all that there is room for");
+        bench_end(&bench);
+        for (unsigned i = 0; i <= N_HOLDERS; i++)
+                stop(&holders[i]);
+        stop(&other);
+}
+
 static void body_map_code(int ready, int go) {
         mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
