@@ -38,9 +38,12 @@
 
 #include "core/base/data/hashmap.h"
 #include "core/base/data/list.h"
+#include "core/base/data/shares.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/identity.h"
+#include "host/sampling/process/process-directory.h"
 #include "host/sampling/sample/decode.h"
 #include "host/sampling/unwind/walk/host-walk.h"
 
@@ -49,6 +52,7 @@ enum {
         MAX_BYTES_PATIENT = 256 << 20,  /* … and with one window */
         STEP_BYTES = 200000,            /* bytes of files, in a flush */
         POLL_MS = 20,
+        CHARGES_A_TIME = 256,           /* copies whose share is read at once; 50 µs a process */
 };
 
 /* Programs that are gone stay known for twice as long (TARGETS_KEEP_NS). */
@@ -60,6 +64,7 @@ enum {
 typedef struct Copy {
         struct Copy *next;
         size_t size;                    /* bytes of all of it */
+        Share *share;                   /* NULL = it is not counted (yet) */
         struct abi_stack stack;         /* with its bytes */
 } Copy;
 
@@ -92,12 +97,17 @@ struct Deferred {
         uint64_t nameless;              /* generation whose names are late in this work; 0 = none */
         Hashmap pending;                /* generations whose tables are missing in this work */
         size_t max_bytes;
+        Shares shares;                  /* who has how many bytes of copies, once they were too many */
+        bool has_shares;
+        ShareOwner owner;               /* read last; of `process` */
 };
 
 static void free_copy(Deferred *deferred, Copy *copy) {
         if (!copy)
                 return;
         deferred->n_bytes -= copy->size;
+        if (copy->share)
+                share_release(&deferred->shares, copy->share, copy->size);
         explicit_bzero(copy, copy->size);
         free(copy);
 }
@@ -137,39 +147,40 @@ Deferred *deferred_free(Deferred *deferred) {
                 free_copy(deferred, copy);
         host_walk_free(deferred->walk);
         hashmap_deinit(&deferred->pending);
+        shares_deinit(&deferred->shares);
         free(deferred);
         return NULL;
 }
 
-/* ---- copies ---- */
+/* ---- shares of copies ---- */
 
-int deferred_copy(Deferred *deferred, const void *data, size_t size) {
-        const struct abi_stack *stack;
-        Copy *copy = NULL;
-        size_t n_bytes;
+static const ShareOwner *owner_of(Deferred *deferred, uint32_t tgid) {
+        _cleanup_(closep) int fd = -1;
 
-        if (decode_stack(data, size, &stack)) {
-                stat_add(COUNTER_STACK_COPIES_MALFORMED, 1);
-                return 0;
-        }
-        n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
-        size = sizeof(*copy) + n_bytes;
-        if (deferred->n_bytes + size <= deferred->max_bytes)
-                copy = malloc(size);
-        if (!copy) {
-                stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
-                return 0;
-        }
-        copy->size = size;
-        memcpy(&copy->stack, stack, sizeof(*stack) + n_bytes);
-        fifo_push(&deferred->copies, copy);
-        deferred->n_bytes += size;
-        return 0;
+        if (deferred->owner.group && deferred->owner.process == tgid)
+                return &deferred->owner;
+        if (process_open((pid_t)tgid, 0, &fd))
+                fd = -1;
+        deferred->owner = identity_owner(fd, tgid);
+        return &deferred->owner;
 }
 
-static bool belongs(const Copy *copy, const struct abi_sample *header) {
-        return copy->stack.time_ns == header->time_ns && copy->stack.cpu == header->cpu &&
-                copy->stack.tgid == header->tgid;
+/* Return: 0, 1 = it was counted before, -ENOMEM. */
+static int charge(Deferred *deferred, Copy *copy) {
+        if (copy->share)
+                return 1;
+        return shares_hold(&deferred->shares, owner_of(deferred, copy->stack.tgid), copy->size, &copy->share);
+}
+
+/* Counts copies that came while there was room for all. */
+static void charge_others(Deferred *deferred) {
+        Waiting *waiting = deferred->waiting.first;
+        int n = 0;
+
+        for (; waiting && n < CHARGES_A_TIME; waiting = waiting->next)
+                n += waiting->copy && !charge(deferred, waiting->copy);
+        for (Copy *copy = deferred->copies.first; copy && n < CHARGES_A_TIME; copy = copy->next)
+                n += !charge(deferred, copy);
 }
 
 static void unlink_copy(Copies *copies, Copy *before, Copy *copy) {
@@ -177,6 +188,90 @@ static void unlink_copy(Copies *copies, Copy *before, Copy *copy) {
         if (copies->last == copy)
                 copies->last = before;
         copy->next = NULL;
+}
+
+/* Takes the oldest copy of a share from its sample, which ends early then. NULL = there is none. */
+static Copy *take_oldest(Deferred *deferred, const Share *share) {
+        Copy *before = NULL;
+
+        for (Waiting *waiting = deferred->waiting.first; waiting; waiting = waiting->next)
+                if (waiting->copy && waiting->copy->share == share)
+                        return take(waiting->copy);
+        for (Copy *copy = deferred->copies.first; copy; before = copy, copy = copy->next)
+                if (copy->share == share) {
+                        unlink_copy(&deferred->copies, before, copy);
+                        return copy;
+                }
+        return NULL;
+}
+
+static bool has_room(const Deferred *deferred, size_t size) {
+        return deferred->n_bytes + size <= deferred->max_bytes;
+}
+
+static void count_over_cap(Deferred *deferred, const ShareOwner *owner) {
+        stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
+        shares_tell(&deferred->shares, "copies of stacks", owner, clock_monotonic_ns());
+}
+
+/* Copies of the greatest holder give way to one of @tgid. Return: whether there is room for it. */
+static bool make_room(Deferred *deferred, uint32_t tgid, size_t size) {
+        const ShareOwner owner = *owner_of(deferred, tgid);
+        Share *asking, *victim;
+        Copy *copy;
+
+        deferred->has_shares = true;
+        charge_others(deferred);
+        if (shares_hold(&deferred->shares, &owner, size, &asking))
+                return false;
+        while (!has_room(deferred, size)) {
+                victim = shares_victim(&deferred->shares, asking, 0);
+                copy = victim == asking ? NULL : take_oldest(deferred, victim);
+                if (!copy)
+                        break;
+                count_over_cap(deferred, share_owner(victim));
+                free_copy(deferred, copy);
+        }
+        share_release(&deferred->shares, asking, size);
+        if (!has_room(deferred, size))
+                count_over_cap(deferred, &owner);
+        return has_room(deferred, size);
+}
+
+/* ---- copies ---- */
+
+int deferred_copy(Deferred *deferred, const void *data, size_t size) {
+        const struct abi_stack *stack;
+        size_t n_bytes;
+        Copy *copy;
+
+        if (decode_stack(data, size, &stack)) {
+                stat_add(COUNTER_STACK_COPIES_MALFORMED, 1);
+                return 0;
+        }
+        n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
+        size = sizeof(*copy) + n_bytes;
+        /* Its sample comes behind it. */
+        if (!has_room(deferred, 2 * size) && !make_room(deferred, stack->tgid, 2 * size))
+                return 0;
+        copy = malloc(size);
+        if (!copy) {
+                stat_add(COUNTER_STACK_COPIES_OVER_CAP, 1);
+                return 0;
+        }
+        copy->size = size;
+        copy->share = NULL;
+        memcpy(&copy->stack, stack, sizeof(*stack) + n_bytes);
+        fifo_push(&deferred->copies, copy);
+        deferred->n_bytes += size;
+        if (deferred->has_shares)
+                charge(deferred, copy);
+        return 0;
+}
+
+static bool belongs(const Copy *copy, const struct abi_sample *header) {
+        return copy->stack.time_ns == header->time_ns && copy->stack.cpu == header->cpu &&
+                copy->stack.tgid == header->tgid;
 }
 
 /*

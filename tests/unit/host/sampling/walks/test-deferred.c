@@ -2,12 +2,17 @@
 
 /*
  * How long samples wait for tables, and for which: tests/integration/desk/test-record.py has what comes of
- * it.
+ * it. Whose copies of stacks give way where there are too many.
  */
 
 #include <criterion/criterion.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
 #include "host/sampling/discover/targets.h"
 #include "host/sampling/walks/deferred.h"
 
@@ -64,4 +69,79 @@ Test(deferred_missing_pc, is_none_of_walks_that_ended_otherwise) {
         cr_assert_eq(missing(ABI_STACK_COMPLETE, user, 2), 0);
         cr_assert_eq(missing(ABI_STACK_PENDING, user, 0), 0);
         cr_assert_eq(missing(ABI_STACK_PENDING, code, 3), 0);
+}
+
+/* ---- shares of copies ---- */
+
+enum {
+        HOLDER = 65534,         /* a user that owns nothing */
+        BYTES = 8 << 20,        /* as docs/CAPS.md has it */
+        COPY = 16 << 10,
+};
+
+static pid_t start_as(uid_t user) {
+        int ready[2];
+        char byte = 0;
+        pid_t pid;
+
+        cr_assert_eq(pipe(ready), 0);
+        pid = fork();
+        if (!pid) {
+                byte = !setuid(user);
+                if (write(ready[1], &byte, 1) == 1)
+                        pause();
+                _exit(0);
+        }
+        cr_assert_eq(read(ready[0], &byte, 1), 1);
+        cr_assert(byte, "has its user");
+        close(ready[0]);
+        close(ready[1]);
+        return pid;
+}
+
+static void end(pid_t pid) {
+        kill(pid, SIGKILL);
+        cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+/* A copy of @tgid's stack at a time. Return: whether one had to give way for it, or it had no room. */
+static bool copy_displaces(Deferred *deferred, pid_t tgid, uint64_t time_ns) {
+        static uint64_t record[(sizeof(struct abi_stack) + COPY) / sizeof(uint64_t)];
+        const struct abi_stack stack = { .kept = ABI_KEPT_STACK, .time_ns = time_ns, .tgid = (uint32_t)tgid,
+                                         .address = ABI_STACK_CHUNK, .n_bytes = COPY };
+        uint64_t n = stat_get(COUNTER_STACK_COPIES_OVER_CAP);
+
+        memcpy(record, &stack, sizeof(stack));
+        cr_assert_eq(deferred_copy(deferred, record, sizeof(record)), 0);
+        return stat_get(COUNTER_STACK_COPIES_OVER_CAP) > n;
+}
+
+/* Its sample is lost: the copy leaves its room, if it is there. */
+static void drop(Deferred *deferred, pid_t tgid, uint64_t time_ns) {
+        deferred_drop(deferred, &(struct abi_sample){ .time_ns = time_ns, .tgid = (uint32_t)tgid,
+                                                      .is_copied = 1 });
+}
+
+Test(deferred_copy, of_the_user_with_most_gives_way_to_another_users) {
+        const WalkStages stages = { .depth = 128 };
+        pid_t holder, other;
+        uint64_t now_ns = 1;
+        Deferred *deferred;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        holder = start_as(HOLDER);
+        other = start_as(HOLDER - 1);
+        cr_assert_eq(deferred_new(&deferred, &stages), 0);
+        while (!copy_displaces(deferred, holder, now_ns))
+                now_ns++;
+        cr_assert_gt(now_ns, BYTES / COPY / 2);
+        drop(deferred, holder, now_ns);
+        cr_assert(copy_displaces(deferred, holder, ++now_ns), "it had no room, so its end left none");
+        cr_assert(copy_displaces(deferred, other, ++now_ns), "another user has its share");
+        drop(deferred, other, now_ns);
+        cr_assert_not(copy_displaces(deferred, other, ++now_ns), "it had room, which it has left");
+        deferred_free(deferred);
+        end(holder);
+        end(other);
 }
