@@ -36,12 +36,12 @@ struct fork {
 };
 
 /*
- * Forked children of targets, by tgid. Only entries in use take memory (as `processes`). At the cap a child is
- * walked without rows until the daemon knows it.
+ * Forked children of targets, by tgid. At the cap the child goes that was neither sampled nor forked for
+ * longest: it is walked without rows until the daemon knows it. So children that only sleep take no place of
+ * those that run.
  */
 struct {
-        __uint(type, BPF_MAP_TYPE_HASH);
-        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(type, BPF_MAP_TYPE_LRU_HASH);
         __uint(max_entries, ABI_MAX_FORKS);
         __type(key, uint32_t);
         __type(value, struct fork);
