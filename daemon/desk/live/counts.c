@@ -211,7 +211,7 @@ static const char *base_name(const char *path) {
         return slash && slash[1] ? slash + 1 : path;
 }
 
-static void add_object(Adding *adding, const WindowFrame *frame) {
+static const char *object_name(const Adding *adding, const WindowFrame *frame) {
         const Window *window = adding->window;
         const char *type = window_get_string(window, frame->type, NULL);
         const char *path = window_get_string(window, window_get_module(window, frame->module)->path, NULL);
@@ -219,25 +219,25 @@ static void add_object(Adding *adding, const WindowFrame *frame) {
                                              NULL);
 
         if (!strcmp(type, "kernel"))
-                add_text(adding, *path && strcmp(path, "vmlinux") ? path : "[kernel]");
-        else if (*path)
-                add_text(adding, base_name(path));
-        else
-                add_text(adding,
-                         *file                                      ? base_name(file)
-                                 : *type && strcmp(type, "unknown") ? type
-                                                                    : COUNTS_NO_NAME);
+                return *path && strcmp(path, "vmlinux") ? path : "[kernel]";
+        if (*path)
+                return base_name(path);
+        return *file ? base_name(file) : *type && strcmp(type, "unknown") ? type : COUNTS_NO_NAME;
 }
 
-/* Code without a name is told by its place, so that what is hot can be found. */
+/* Code without a name is one row for each file, as in a report: `[libblas.so.3]`. */
 static void add_function(Adding *adding, FrameWord word) {
         WindowFrame frame = window_expand_frame(adding->window, word);
         const char *name = window_get_string(adding->window,
                                              window_get_function(adding->window, frame.function)->name, NULL);
-        char place[24];
+        const char *object = object_name(adding, &frame);
 
-        snprintf(place, sizeof(place), "0x%" PRIx64, frame.address);
-        add_text(adding, *name ? name : frame.module ? place : COUNTS_NO_NAME);
+        if (*name || !frame.module) {
+                add_text(adding, *name ? name : COUNTS_NO_NAME);
+                return;
+        }
+        text_printf(&adding->key, *object == '[' ? "%s" : "[%s]", object);
+        text_append(&adding->key, "", 1);
 }
 
 static void function_key(Adding *adding, FrameWord word) {
@@ -245,7 +245,7 @@ static void function_key(Adding *adding, FrameWord word) {
 
         begin_key(adding);
         add_function(adding, word);
-        add_object(adding, &frame);
+        add_text(adding, object_name(adding, &frame));
 }
 
 static int find_function(Adding *adding, FrameWord word, uint32_t *functionp) {

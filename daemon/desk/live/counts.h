@@ -17,7 +17,7 @@
 #include "desk/report/tally.h"
 
 typedef enum CountsTable {
-        /* name (else its place, or COUNTS_NO_NAME), object; `total`: once a stack */
+        /* name (else its object in brackets, or COUNTS_NO_NAME), object; `total`: once a stack */
         COUNTS_FUNCTIONS,
         COUNTS_SPANS,                   /* span id, trace id, attributes, process */
         COUNTS_THREADS,                 /* name, thread id, process */

@@ -237,10 +237,18 @@ static const char *hint_for_file(const char *object, const TablesFormat *format)
         return "packages of debug symbols name them, and --debuginfod fetches these";
 }
 
+/* `[libblas.so.3]`: all code of that file that has no name. */
+static bool is_unnamed(const char *function, const char *object) {
+        size_t n = strlen(object);
+
+        if (*object == '[')
+                return !strcmp(function, object);
+        return *function == '[' && !strncmp(function + 1, object, n) && !strcmp(function + 1 + n, "]");
+}
+
 /*
- * Functions without a name stand in the table by their places, each for itself, so it does not show what they
- * are together. A few are no reason to do something about it, and names of code at run time come up to a
- * second after the code.
+ * What would name functions without one, which stand in the table by their files. A few are no reason to do
+ * something about it, and names of code at run time come up to a second after the code.
  */
 static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
@@ -251,12 +259,12 @@ static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE 
 
         for (size_t i = 0; i < n && !r; i++) {
                 /* it calls into its runtime, which has names: what counts is where it took part */
-                if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME))
+                if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME)) {
                         n_code = MAX(n_code, rows[i].total);
-                if (strncmp(rows[i].texts[0], "0x", 2))
-                        continue;
-                most = n_files ? most : rows[i].texts[1];
-                n_files += rows[i].self;
+                } else if (is_unnamed(rows[i].texts[0], rows[i].texts[1])) {
+                        most = n_files ? most : rows[i].texts[1];
+                        n_files += rows[i].self;
+                }
         }
         if (n_code > least)
                 fprintf(out, "  unnamed    %.1f %% of the stacks go through code outside of files: %s\n",
