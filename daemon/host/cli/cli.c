@@ -23,7 +23,9 @@ static const char *const of_others[][2] = {
         { "diff", "use `spanprof report --diff BEFORE AFTER`" },
         { "trace", "use `spanprof coro` for coroutines, `record` for CPU time" },
         { "flamegraph", "`spanprof record` writes one, as a page; `convert FILE -o FILE.svg` as a picture" },
-        { "dump", "use `spanprof top -p PID`, or `record -p PID -d 1s`" },
+        { "dump", "use `spanprof stacks PID`" },
+        { "sched", "`spanprof record --off-cpu` has what threads wait for, and how long" },
+        { "lock", "`spanprof stacks PID` says who has which lock now, `record --off-cpu` how long threads wait for some" },
 };
 
 const Verb *verb_find(const char *name) {

@@ -32,7 +32,9 @@ static bool is_taken(const Parse *parse, const Option *option) {
         return option && (option_is_for(option, parse->cli->verb->bit) || !option_is_setting(option));
 }
 
-/* Hint on what replaces an option that is gone, or one of perf's; NULL = there is no word for it. */
+#define WALL "samples are CPU time; --off-cpu counts waits, too, and `report --wall` shows both as one"
+
+/* Hint on what replaces an option that is gone, or one of perf's or py-spy's; NULL = there is no word for it. */
 static const char *replacement(const Verb *verb, const char *typed) {
         static const struct {
                 const Verb *verb;
@@ -45,9 +47,23 @@ static const char *replacement(const Verb *verb, const char *typed) {
                 { &verb_record, "event", "CPU time is what is sampled; -F says how often" },
                 { &verb_record, "c", "-F says how many samples a second" },
                 { &verb_record, "t", "-p takes a process; its page and `report --thread` show a thread alone" },
+                { &verb_record, "all-cpus", "it is -a, --all" },
+                { &verb_record, "b", "branches are not read" },
+                { &verb_record, "native", "functions of C are always there, beside those of Python" },
+                { &verb_record, "n", "functions of C are always there, beside those of Python" },
+                { &verb_record, "gil", "samples are CPU time: who waits for the GIL has none; --off-cpu counts that wait" },
+                { &verb_record, "idle", WALL },
+                { &verb_record, "i", WALL },
+                { &verb_record, "rate", "-F says how many samples a second" },
+                { &verb_record, "r", "-F says how many samples a second" },
+                { &verb_record, "subprocesses", "what a COMMAND starts is always recorded; -p takes several processes" },
+                { &verb_record, "s", "what a COMMAND starts is always recorded; -p takes several processes" },
+                { &verb_record, "nonblocking", "no process is ever stopped" },
                 { &verb_report, "stdio", "that is what it does" },
                 { &verb_report, "i", "name the file without it" },
                 { &verb_report, "input", "name the file without it" },
+                { &verb_report, "children", "`total` has what a function calls; --sort=total begins with it" },
+                { &verb_report, "no-children", "--sort=self, which is the default" },
                 { &verb_report, "g", "`Stacks` are below the functions; `-o FILE.html` has the whole tree" },
         };
 

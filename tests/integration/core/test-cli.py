@@ -160,7 +160,20 @@ class Mistakes(Cli):
                                  (("record", "--call-graph", "dwarf"), "stacks are always taken"),
                                  (("report", "-i", "x"), "name the file without it"),
                                  (("stat", "true"), "`spanprof record -- COMMAND` samples"),
-                                 (("annotate", ), "`spanprof report --annotate SOURCE FILE`")):
+                                 (("report", "--no-children"), "--sort=self"),
+                                 (("annotate", ), "`spanprof report --annotate SOURCE FILE`"),
+                                 (("sched", ), "`spanprof record --off-cpu`")):
+            self.assertIn(words, self.spanprof(*arguments, expect=USAGE).stderr)
+
+    def test_words_of_py_spy_get_a_hint(self):
+        """Its default is nearer to wall time: who asks for that learns that ours is CPU time, and the way to the other."""
+        for arguments, words in ((("record", "--idle", "--pid", "1"), "samples are CPU time; --off-cpu counts waits, too, and "
+                                                                      "`report --wall` shows both as one"),
+                                 (("record", "--native", "--", "true"), "functions of C are always there"),
+                                 (("record", "--gil", "--", "true"), "--off-cpu counts that wait"),
+                                 (("record", "-r", "100", "--", "true"), "-F says how many samples a second"),
+                                 (("record", "--subprocesses", "--", "true"), "is always recorded"),
+                                 (("dump", "--pid", "1"), "use `spanprof stacks PID`")):
             self.assertIn(words, self.spanprof(*arguments, expect=USAGE).stderr)
 
     def test_what_is_wrong_is_named_before_what_is_missing(self):
