@@ -37,10 +37,10 @@ static int warn(Daemon *daemon, Window *window) {
         if (daemon->others.profilers.n)
                 targets_each(daemon->stages.targets, find_shared, &shared);
         if (shared.n && !daemon->others.warned)
-                log_warning(
-                        "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice, and their "
-                        "profiles are shipped twice",
-                        shared.n, shared.first->pid, shared.first->comm);
+                log_write(daemon->sink ? LOG_LEVEL_NOTICE : LOG_LEVEL_WARNING,
+                       "another spanprof samples %zu of these processes too (pid %u, %s): they pay twice%s", shared.n,
+                       shared.first->pid, shared.first->comm,
+                       daemon->sink ? "" : ", and their profiles are shipped twice");
         daemon->others.warned = shared.n;
         return 0;
 }
