@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/terminal/terminal.h"
 #include "core/base/terminal/text-table.h"
 
 static const Column columns[] = { { "n", COLUMN_RIGHT }, { "name", COLUMN_CUT }, { "where", COLUMN_CUT },
@@ -89,4 +91,37 @@ Test(text_table, never_sends_control_characters_to_a_terminal) {
         cr_assert_not_null(strstr(text, "\xc3\xa9"), "letters stay");
         cr_assert_null(strchr(text, 0x1b));
         cr_assert_null(strstr(text, "\xc2\x9b"));
+}
+
+static char *wrap(const char *text, unsigned width) {
+        char *wrapped = NULL;
+        size_t size;
+        FILE *out = open_memstream(&wrapped, &size);
+
+        cr_assert_not_null(out);
+        cli_print_wrapped(text, width, 4, out);
+        fclose(out);
+        return wrapped;
+}
+
+Test(wrapped, breaks_lines_between_words_before_the_width) {
+        static const struct {
+                const char *text;
+                unsigned width;
+                const char *wrapped;
+        } cases[] = {
+                { "  a  one two three\n  b  four\n", 12, "  a  one two\n    three\n  b  four\n" },
+                { "  a  one two three\n", 0, "  a  one two three\n" },
+                { "  a  größe zwei\n", 10, "  a  größe\n    zwei\n" },
+                { "  abcd averyverylongword x\n", 10, "  abcd\n    averyverylongword\n    x\n" },
+                { "no end", 10, "no end" },
+                { "\n\nx\n", 3, "\n\nx\n" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                char *wrapped = wrap(cases[i].text, cases[i].width);
+
+                cr_assert_str_eq(wrapped, cases[i].wrapped, "%s", wrapped);
+                free(wrapped);
+        }
 }
