@@ -52,13 +52,44 @@ FrameTexts frame_list_texts(const Window *window, FrameWord word) {
                              .line = frame.line };
 }
 
-static void print_frame(const Window *window, FrameWord word, FILE *out) {
-        FrameTexts frame = frame_list_texts(window, word);
-        _cleanup_(text_deinit) Text name = { 0 }, place = { 0 };
-        char address[24];
+/* In stripped files it has no name: the function of libstdc++ that a new thread begins with. */
+static bool begins_std_thread(const Window *window, const FrameWord *words, size_t n) {
+        FrameTexts frame = frame_list_texts(window, words[0]);
 
-        snprintf(address, sizeof(address), "0x%" PRIx64, frame.address);
-        text_append_masked(&name, *frame.name ? frame.name : address);
+        return n > 1 && !*frame.name && !strncmp(frame_list_base(frame.module), "libstdc++.so", 12) &&
+                !strcmp(frame_list_texts(window, words[1]).name, "start_thread");
+}
+
+/* @words: of a frame, and of the @n - 1 that called it. */
+static void add_name(const Window *window, const FrameWord *words, size_t n, Text *name) {
+        FrameTexts frame = frame_list_texts(window, words[0]);
+
+        if (*frame.name)
+                text_append_masked(name, frame.name);
+        else if (begins_std_thread(window, words, n))
+                text_printf(name, "[start of a std::thread]");
+        else
+                text_printf(name, "0x%" PRIx64, frame.address);
+}
+
+/* Names stand in a column, which long ones leave. */
+static int name_columns(const Window *window, const FrameWord *words, size_t n) {
+        size_t columns = 0;
+
+        for (size_t i = 0; i < n && columns < NAME_COLUMNS; i++) {
+                _cleanup_(text_deinit) Text name = { 0 };
+
+                add_name(window, words + i, n - i, &name);
+                columns = MAX(columns, MIN(name.size, (size_t)NAME_COLUMNS));
+        }
+        return (int)columns;
+}
+
+static void print_frame(const Window *window, const FrameWord *words, size_t n, int columns, FILE *out) {
+        FrameTexts frame = frame_list_texts(window, words[0]);
+        _cleanup_(text_deinit) Text name = { 0 }, place = { 0 };
+
+        add_name(window, words, n, &name);
         if (*frame.module)
                 text_append_masked(&place, frame_list_base(frame.module));
         if (*frame.file && (frame.line || !*frame.module)) {
@@ -67,16 +98,17 @@ static void print_frame(const Window *window, FrameWord word, FILE *out) {
                 if (frame.line)
                         text_printf(&place, ":%" PRIu64, frame.line);
         }
-        fprintf(out, "%*s%-*s  %s\n", FRAME_LIST_INDENT, "", NAME_COLUMNS, name.data ? name.data : "",
-                place.data ? place.data : "");
+        fprintf(out, "%*s%-*s%s%s\n", FRAME_LIST_INDENT, "", place.size ? columns : 0, name.data ? name.data : "",
+                place.size ? "  " : "", place.size ? place.data : "");
 }
 
 size_t frame_list_print(const Window *window, uint32_t stack, FILE *out) {
         size_t n;
         const FrameWord *words = window_get_stack(window, stack, &n);
+        int columns = name_columns(window, words, n);
 
         for (size_t i = 0; i < n; i++)
-                print_frame(window, words[i], out);
+                print_frame(window, words + i, n - i, columns, out);
         return n;
 }
 
@@ -175,6 +207,13 @@ const char *frame_list_lock(const Window *window, uint32_t stack) {
                                 return lock_functions[k].lock;
         }
         return NULL;
+}
+
+void frame_list_print_untold(const char *what, uint64_t n, FILE *out) {
+        if (n)
+                fprintf(out, "whether there is a deadlock cannot be told of %" PRIu64 " %s%s that wait%s for locks "
+                             "which do not know who has them\n",
+                        n, what, n == 1 ? "" : "s", n == 1 ? "s" : "");
 }
 
 void frame_list_print_lock(const char *lock, FILE *out) {

@@ -40,6 +40,9 @@ void frame_list_json(const Window *window, uint32_t stack, JsonWriter *json);   
  */
 const char *frame_list_lock(const Window *window, uint32_t stack);
 
+/* Says that @n of these wait for such locks, so that nobody knows of a deadlock; 0 = nothing is written. */
+void frame_list_print_untold(const char *what, uint64_t n, FILE *out);
+
 /* @lock: NULL = nothing is written. */
 void frame_list_print_lock(const char *lock, FILE *out);
 void frame_list_json_lock(const char *lock, JsonWriter *json);

@@ -254,13 +254,17 @@ static void print_table(const GoroutineList *list, size_t from, FILE *out) {
 
 static void print_head(const GoroutineList *list, size_t from, FILE *out) {
         const Group *first = &list->groups[from];
-        uint64_t n = 0;
+        uint64_t n = 0, n_locked = 0;
 
-        for (size_t i = from; i < list->n && list->groups[i].pid == first->pid; i++)
+        for (size_t i = from; i < list->n && list->groups[i].pid == first->pid; i++) {
                 n += list->groups[i].n;
+                if (frame_list_lock(list->window, list->groups[i].sample.stack))
+                        n_locked += list->groups[i].n;
+        }
         fprintf(out, "\npid %" PRId64 " (", first->pid);
         text_print(first->process, strlen(first->process), out);
         fprintf(out, "): %" PRIu64 " goroutine%s\n", n, n == 1 ? " waits" : "s wait");
+        frame_list_print_untold("goroutine", n_locked, out);
 }
 
 static void print_left_out(const GoroutinesSeen *seen, FILE *out) {
@@ -282,13 +286,35 @@ static void print_left_out(const GoroutinesSeen *seen, FILE *out) {
                         fprintf(out, "\n%" PRIu64 " %s\n", lines[i].n, lines[i].text);
 }
 
+/* Goroutines of Go's own, which are there in each program: they sweep, scavenge, run finalizers. */
+static bool is_of_runtime(const GoroutineList *list, const Group *group) {
+        size_t n;
+        const FrameWord *words = window_get_stack(list->window, group->sample.stack, &n);
+
+        for (size_t i = 0; i < n; i++)
+                if (strncmp(frame_list_texts(list->window, words[i]).name, "runtime.", strlen("runtime.")))
+                        return false;
+        return n;
+}
+
 void goroutine_list_print(const GoroutineList *list, FILE *out) {
+        uint64_t n_of_runtime = 0;
+
         for (size_t i = 0; i < list->n; i++) {
                 if (!i || list->groups[i].pid != list->groups[i - 1].pid) {
                         print_head(list, i, out);
                         print_table(list, i, out);
                 }
-                print_group(list, &list->groups[i], out);
+                if (is_of_runtime(list, &list->groups[i]))
+                        n_of_runtime += list->groups[i].n;
+                else
+                        print_group(list, &list->groups[i], out);
+                if (i + 1 < list->n && list->groups[i].pid == list->groups[i + 1].pid)
+                        continue;
+                if (n_of_runtime)
+                        fprintf(out, "\n%" PRIu64 " goroutine%s of Go's runtime (--json has their stacks)\n",
+                                n_of_runtime, n_of_runtime == 1 ? "" : "s");
+                n_of_runtime = 0;
         }
         print_left_out(list->seen, out);
 }

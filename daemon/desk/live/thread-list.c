@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/data/json-writer.h"
+#include "core/base/terminal/terminal.h"
 #include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -26,6 +27,7 @@ enum {
         INDENT = FRAME_LIST_INDENT,
         NAMED_THREADS = 8,              /* of those that stand together */
         LOCK_FRAMES = 3,                /* beside inlined ones */
+        LEAST_NAMELESS = 3,             /* threads with one name, of which it is said */
 };
 
 typedef enum Place {
@@ -45,6 +47,7 @@ typedef struct Row {
         uint64_t n_samples;             /* of one that runs; 0 = none was taken */
         bool has_runtime;               /* functions of a program that a runtime runs are in its stack */
         bool is_native;                 /* all of its stack is in files of a runtime and of libc */
+        bool is_idle_of_go;             /* all of its stack is Go's own scheduler */
         uint32_t stack, link;           /* 0 = none */
         const RuntimeLock *lock;        /* that its runtime says it waits for; NULL = none */
         int64_t holder;                 /* thread that has that, or a mutex that it wants; 0 = not known */
@@ -101,17 +104,37 @@ static bool is_runtime_file(const char *path) {
         return !strncmp(base, "libnode.so", 10) || !strncmp(base, "ld-musl-", 8);
 }
 
+static bool is_of_kernel(const Window *window, FrameWord word) {
+        return !strcmp(window_get_string(window, window_expand_frame(window, word).type, NULL), "kernel");
+}
+
+/* A thread on which no goroutine runs: it waits for one, or looks after the others. */
+static bool is_idle_of_go(const Window *window, uint32_t stack) {
+        static const char *const packages[] = { "runtime.", "internal/runtime/" };
+        size_t n, n_go = 0;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                const char *name = frame_list_texts(window, words[i]).name;
+
+                if (is_of_kernel(window, words[i]))
+                        continue;
+                if (strncmp(name, packages[0], strlen(packages[0])) &&
+                    strncmp(name, packages[1], strlen(packages[1])))
+                        return false;
+                n_go++;
+        }
+        return n_go;
+}
+
 static bool is_native(const Window *window, uint32_t stack) {
         size_t n;
         const FrameWord *words = window_get_stack(window, stack, &n);
 
-        for (size_t i = 0; i < n; i++) {
-                WindowFrame frame = window_expand_frame(window, words[i]);
-
-                if (strcmp(window_get_string(window, frame.type, NULL), "kernel") &&
+        for (size_t i = 0; i < n; i++)
+                if (!is_of_kernel(window, words[i]) &&
                     !is_runtime_file(frame_list_texts(window, words[i]).module))
                         return false;
-        }
         return n > 0;
 }
 
@@ -135,6 +158,7 @@ static Row read_row(const ThreadList *list, const WindowProfile *profile, const 
                       .n_samples = is_wait ? 0 : (uint64_t)sample->value,
                       .has_runtime = has_runtime(window, sample->stack),
                       .is_native = is_wait && is_native(window, sample->stack),
+                      .is_idle_of_go = is_wait && is_idle_of_go(window, sample->stack),
                       .stack = sample->stack,
                       .link = sample->link };
 }
@@ -259,13 +283,13 @@ static void find_places(ThreadList *list) {
 
         for (size_t i = 0; i < list->n; i++) {
                 Row *row = &list->rows[i];
-                bool is_idle = row->is_native && !row->link && !row->holder && !strcmp(row->state, "blocked");
+                bool is_idle = !row->link && !row->holder && !strcmp(row->state, "blocked");
 
                 if (!i || row->pid != list->rows[i - 1].pid)
                         is_managed = any_has_runtime(list, row->pid);
                 row->place = row->is_deadlocked ? PLACE_DEADLOCK
-                        : is_managed && is_idle ? PLACE_RUNTIME
-                                                : PLACE_PROGRAM;
+                        : is_idle && (row->is_idle_of_go || (is_managed && row->is_native)) ? PLACE_RUNTIME
+                                                                                            : PLACE_PROGRAM;
         }
 }
 
@@ -410,6 +434,10 @@ static const char *ownerless_lock(const ThreadList *list, const Row *row) {
         return frame_list_lock(list->window, row->stack);
 }
 
+static bool is_ownerless(const ThreadList *list, const Row *row) {
+        return ownerless_lock(list, row) || (row->lock && row->lock->kind == RUNTIME_LOCK_OWNERLESS);
+}
+
 static void print_threads(const Row *rows, size_t n, FILE *out) {
         for (size_t i = 0; i < MIN(n, (size_t)NAMED_THREADS); i++) {
                 fprintf(out, "%s %" PRId64 " ", i ? "," : "", rows[i].tid);
@@ -470,19 +498,22 @@ static void print_circle(const ThreadList *list, const Row *row, FILE *out) {
         fprintf(out, " %" PRId64 "\n", row->tid);
 }
 
-/* What is known of locks, before the threads: a cycle, or that there is none. */
+/* What is known of locks, before the threads: a cycle, or that there is none, or that none can be found. */
 static void print_circles(const ThreadList *list, const Row *rows, size_t n, FILE *out) {
-        size_t n_held = 0, n_deadlocked = 0;
+        size_t n_held = 0, n_deadlocked = 0, n_ownerless = 0;
 
         for (size_t i = 0; i < n; i++) {
                 n_held += rows[i].holder != 0;
                 n_deadlocked += rows[i].is_deadlocked;
+                n_ownerless += is_ownerless(list, &rows[i]);
                 if (rows[i].is_deadlocked)
                         print_circle(list, &rows[i], out);
         }
         if (n_held && !n_deadlocked)
                 fprintf(out, "no deadlock among the %zu thread%s that wait%s for a lock whose holder is known\n",
                         n_held, n_held == 1 ? "" : "s", n_held == 1 ? "s" : "");
+        if (!n_deadlocked)
+                frame_list_print_untold("thread", n_ownerless, out);
 }
 
 static size_t count_until(const ThreadList *list, size_t from, int (*differs)(const Row *, const Row *)) {
@@ -508,6 +539,24 @@ static void print_unread(const ThreadList *list, int64_t pid, FILE *out) {
                         RUNTIME_MAX_LOCKS);
 }
 
+/* Threads of one name cannot be told apart; those of Go are its scheduler's, whatever their names are. */
+static void print_nameless(const Row *rows, size_t n, FILE *out) {
+        bool is_python = false;
+
+        for (size_t i = 0; i < n; i++) {
+                if (strcmp(rows[i].name, rows[0].name) || rows[i].is_idle_of_go)
+                        return;
+                is_python |= rows[i].has_runtime;
+        }
+        if (n < LEAST_NAMELESS)
+                return;
+        cli_print_wrapped(is_python ? "all threads have one name: those of threading are read of Python 3.11 to 3.13, and "
+                                      "the kernel has them from 3.14 on\n"
+                                    : "all threads have one name: pthread_setname_np() gives each its own, for a "
+                                      "std::thread with its native_handle()\n",
+                          cli_output_width(), INDENT, out);
+}
+
 static void print_process(const ThreadList *list, size_t from, size_t n, FILE *out) {
         const char *name = "";
         size_t n_waiting = 0;
@@ -526,6 +575,7 @@ static void print_process(const ThreadList *list, size_t from, size_t n, FILE *o
                 n_waiting);
         print_circles(list, list->rows + from, n, out);
         print_unread(list, list->rows[from].pid, out);
+        print_nameless(list->rows + from, n, out);
         for (size_t i = from; i < from + n;) {
                 size_t same = count_until(list, i, compare_groups);
 

@@ -336,6 +336,28 @@ class Stacks(tap.TestCase):
         self.assertFalse([thread for thread in found.values() if "holder_tid" in thread])
         text = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0).stdout
         self.assertIn(" mutex\n    waits for a std::sync::Mutex, which does not know who has it\n", text)
+        self.assertIn("\nwhether there is a deadlock cannot be told of 3 threads that wait for locks ", text)
+
+    def test_threads_of_cxx_that_have_no_names_are_said_to_have_none(self):
+        """libstdc++'s own function below a thread's start has no symbol in the stripped file of a distribution."""
+        source = self.directory() / "locks.cc"
+        source.write_text("#include <mutex>\n#include <thread>\n#include <unistd.h>\n#include <cstdio>\n"
+                          "static std::mutex a, b;\n"
+                          "__attribute__((noinline)) void take(std::mutex &x, std::mutex &y) {\n"
+                          "  x.lock(); usleep(300000); y.lock();\n}\n"
+                          "int main() {\n"
+                          "  std::thread left([] { take(a, b); }), right([] { take(b, a); });\n"
+                          "  puts(\"ready\"); fflush(stdout); left.join();\n}\n")
+        program = source.with_suffix("")
+        self.run_command([tap.need_tool("g++"), "-O2", "-pthread", "-o", program, source], expect=0, timeout=120)
+        child = self.spawn([program])
+        child.wait_for("ready")
+        text = tap.wait_until(lambda: "deadlock: " in (said := self.run_command([tap.SPANPROF, "stacks", child.pid],
+                                                                             expect=0).stdout) and said, "they wait")
+        self.assertRegex(text, r"(?m)^deadlock: (\d+) locks → (\d+) locks → \1$")
+        self.assertIn("all threads have one name: pthread_setname_np()", text)
+        self.assertRegex(text, r"(?m)^    (\[start of a std::thread\] +libstdc\+\+\.so\.6\S*|std::.*|execute_native_thread_routine"
+                               r".*)\n    start_thread ")
 
     def test_what_is_not_read_of_locks_of_java_is_said(self):
         java = max(jdks.here().items(), key=lambda found: int(found[0]))[1]

@@ -251,9 +251,16 @@ class Goroutines(Looks, session.NamingCase):
         self.assertEqual({name: n for name, n in found.items() if name}, WAITS)
         self.assertEqual((look["goroutines_left_out"], look["goroutine_lists_unreadable"]), (0, 0))
         done = self.run_command([tap.SPANPROF, "stacks", child.pid], expect=0)
+        n_locked = sum(WAITS[name] for name in LOCKS)
         self.assertRegex(done.stdout, r"\n\d+ goroutines? blocked on sync.Mutex.Lock:\n"
                          r"    waits for a sync.Mutex, which does not know who has it\n")
-        total = re.search(rf"\npid {child.pid} \(go-waits\): (\d+) goroutines wait\n", done.stdout)
+        total = re.search(rf"\npid {child.pid} \(go-waits\): (\d+) goroutines wait\n"
+                          rf"whether there is a deadlock cannot be told of {n_locked} goroutines that wait for locks ",
+                          done.stdout)
+        # threads and goroutines of Go's own are a line each
+        self.assertRegex(done.stdout, r"(?m)^blocked, \d+ threads of the runtime \(")
+        self.assertNotRegex(done.stdout, r"(?m)^    runtime\.(mstart|mcall|bgsweep|forcegchelper)\b")
+        self.assertRegex(done.stdout, r"(?m)^\d+ goroutines of Go's runtime \(")
         table = re.findall(r"(?m)^ {4,}(\d+)  ((?:blocked|runnable)\b.*?)  +(\S+)$", done.stdout)
         self.assertEqual(sum(int(n) for n, _, _ in table), int(total[1]))
         self.assertEqual(table, sorted(table, key=lambda row: -int(row[0])))
