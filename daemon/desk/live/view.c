@@ -22,7 +22,7 @@
 #include "desk/live/keys.h"
 #include "desk/live/screen.h"
 
-enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8, SIDEWAYS = 8 };
+enum { HEAD_ROWS = 4, NUMBER_COLUMNS = 8, SIDEWAYS = 8, DEFAULT_COLUMNS = 100 };
 
 /* Calls below this part of all samples are not in the tree. */
 #define TREE_PART 200
@@ -53,7 +53,7 @@ static const struct Tab {
                            { { "span", 0, 17 }, { "trace", 1, 33 }, { "of", 3, 16 }, { "which says", 2, 0 } },
                            4,
                            { "span_id", "trace_id", "attributes", "process" },
-                           "no sample is in a span: waiting for a service with spans (docs/SPANS.md)" },
+                           "no sample is in a span: waiting for a service (`targets --verbose`: who could)" },
         [COUNTS_THREADS] = { "threads",
                              { "share", "CPU" },
                              { { "thread", 0, 17 }, { "tid", 1, 9 }, { "of", 2, 0 } },
@@ -96,7 +96,7 @@ static const struct Tab {
                                 { { "operation", 0, 0 }, { "of", 1, 16 } },
                                 2,
                                 { "name", "process" },
-                                "no span has a name: waiting for a service that names them (docs/SPANS.md)" },
+                                "no span has a name; a service gives them by the attribute span.name" },
 };
 
 static bool is_of_functions(CountsTable tab) {
@@ -399,24 +399,33 @@ static void print_figures(const View *view, const Counts *counts, const ViewFigu
         if (figures->n_tables)
                 n += snprintf(line + n, sizeof(line) - (size_t)n, "reading tables %" PRIu32 "/%" PRIu32 " ",
                               figures->n_tables_made, figures->n_tables);
-        snprintf(line + n, sizeof(line) - (size_t)n,
-                 "spanprof top: %zu process%s, %" PRIu64
-                 " samples in %.1f s, %.2f CPUs busy, %.0f %% in spans%s",
-                 figures->n_processes, figures->n_processes == 1 ? "" : "es", counts->n_events,
-                 (double)figures->length_ns / (double)NS_PER_SEC,
-                 cpu(counts->n_events, counts, figures) / 100, share(counts->n_linked, counts),
-                 figures->n_lost ? "" : ", 0 lost");
+        n += snprintf(line + n, sizeof(line) - (size_t)n,
+                      "spanprof top: %zu process%s, %" PRIu64 " samples in %.1f s, %.2f CPUs busy",
+                      figures->n_processes, figures->n_processes == 1 ? "" : "es", counts->n_events,
+                      (double)figures->length_ns / (double)NS_PER_SEC,
+                      cpu(counts->n_events, counts, figures) / 100);
+        if (counts->n_linked)
+                n += snprintf(line + n, sizeof(line) - (size_t)n, ", %.0f %% in spans",
+                              share(counts->n_linked, counts));
+        snprintf(line + n, sizeof(line) - (size_t)n, "%s", figures->n_lost ? "" : ", 0 lost");
         print_line(page, line, columns);
 }
 
+/* Keys and names of all views; on 80 columns they stand as `[1functions] 2spans 3threads …`. */
 static void print_tabs(const View *view, unsigned columns, Text *page) {
-        unsigned used = 0;
+        unsigned used = 0, all = 0;
+        bool is_wide;
 
+        for (CountsTable tab = 0; tab < VIEW_N_TABS; tab++)
+                all += (unsigned)strlen(tabs[tab].name) + 4;
+        is_wide = all <= columns;
         for (CountsTable tab = 0; tab < VIEW_N_TABS; tab++) {
                 bool is_this = tab == view->tab;
+                const char *edge = is_wide && !is_this ? " " : "";
                 char text[32];
 
-                snprintf(text, sizeof(text), is_this ? "[%d %s]" : " %d %s ", (int)tab + 1, tabs[tab].name);
+                snprintf(text, sizeof(text), "%s%s%s%d%s%s%s%s", !is_wide && tab ? " " : "", edge, is_this ? "[" : "",
+                         (int)tab + 1, is_wide ? " " : "", tabs[tab].name, is_this ? "]" : "", edge);
                 if (used + strlen(text) > columns)
                         break;
                 used += (unsigned)strlen(text);
@@ -467,7 +476,7 @@ static void print_empty(const View *view, const ViewFigures *figures, Text *page
                 text_printf(&line, "  the first interval is not over yet");
         else
                 text_printf(&line, "  %s", tabs[view->tab].empty);
-        print_line(page, line.data ? line.data : "", view->columns);
+        print_line(page, line.data ? line.data : "", view->columns ? view->columns : DEFAULT_COLUMNS);
         text_deinit(&line);
 }
 
@@ -501,7 +510,7 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
 
 int view_block(const View *view, const Counts *counts, const ViewFigures *figures, size_t n_rows,
                Text *block) {
-        unsigned columns = view->columns ? view->columns : 100;
+        unsigned columns = view->columns ? view->columns : DEFAULT_COLUMNS;
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
         int r = choose_rows(view, counts, view->tab, &rows, &n);
@@ -510,7 +519,10 @@ int view_block(const View *view, const Counts *counts, const ViewFigures *figure
                 return r;
         print_figures(view, counts, figures, columns * 2, block);
         print_titles(view, columns, block);
-        print_rows(view, counts, figures, rows, MIN(n, n_rows), columns, block);
+        if (n)
+                print_rows(view, counts, figures, rows, MIN(n, n_rows), columns, block);
+        else
+                print_empty(view, figures, block);
         text_append(block, "\n", 1);
         return block->failed ? error_origin(-ENOMEM) : 0;
 }

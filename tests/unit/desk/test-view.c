@@ -257,6 +257,39 @@ Test(view, says_first_what_must_not_be_overlooked) {
         counts_deinit(&counts);
 }
 
+Test(view, says_how_many_tables_of_files_are_read_while_some_are_not) {
+        View view = { .rows = 20, .columns = 80, .interval_ns = NS_PER_SEC };
+        ViewFigures reading = figures;
+        Text page = { 0 };
+        Counts counts;
+
+        fill(&counts);
+        reading.n_tables_made = 120;
+        reading.n_tables = 400;
+        cr_assert_eq(view_page(&view, &counts, &reading, &page), 0);
+        cr_assert_eq(strstr(page.data, "5 LOST reading tables 120/400 spanprof top: "), page.data);
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
+Test(view, names_all_views_on_80_columns) {
+        View view = { .rows = 24, .columns = 80, .interval_ns = NS_PER_SEC };
+        Text page = { 0 };
+        Counts counts;
+
+        fill(&counts);
+        for (view.tab = 0; view.tab < VIEW_N_TABS; view.tab++, page.size = 0) {
+                cr_assert_eq(view_page(&view, &counts, &figures, &page), 0);
+                for (const char *const *name = (const char *const[]){ "1functions", "2spans", "3threads", "4processes",
+                                                                      "5coroutines", "6tree", "7waits", "8operations",
+                                                                      NULL };
+                     *name; name++)
+                        cr_assert_not_null(strstr(page.data, *name), "%s: %s", *name, page.data);
+        }
+        text_deinit(&page);
+        counts_deinit(&counts);
+}
+
 Test(view, says_what_an_empty_one_waits_for) {
         View view = { .rows = 20, .columns = 100, .interval_ns = NS_PER_SEC };
         ViewFigures none = figures;
