@@ -36,7 +36,10 @@ static void explain_little(const NoSamplesFacts *facts, const Config *config, Te
 
 void no_samples_explain(const NoSamplesFacts *facts, const Config *config, Text *text) {
         text_printf(text, "not one sample: ");
-        if (!facts->command && !facts->n_processes)
+        if (!facts->command && !facts->n_processes && config->targets.publishers)
+                text_printf(text, "no process published spans meanwhile; `spanprof targets --verbose` names those "
+                                  "that could, and the line that switches it on");
+        else if (!facts->command && !facts->n_processes)
                 text_printf(text, "no process that ran meanwhile was chosen; `spanprof targets --verbose` with the same "
                                   "options says why");
         else if (config->filter.types.n_items)

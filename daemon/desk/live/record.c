@@ -28,6 +28,7 @@
 #include "desk/live/session.h"
 #include "desk/live/tables.h"
 #include "host/cli/cli.h"
+#include "host/sampling/discover/tracing-hint.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/control/self.h"
 
@@ -37,7 +38,10 @@
 #define LEAST_MEMORY (UINT64_C(32) << 20)
 #define DEFAULT_MAX_MEMORY (UINT64_C(2) << 30)
 
-enum { MAX_NAMED = 5 };                         /* processes, at the start */
+enum {
+        MAX_NAMED = 5,                          /* processes, at the start */
+        MAX_TRACING_LOOKS = 100,                /* at processes of a recording */
+};
 
 /* It says what ran on the machine. */
 static const OutfileOptions recording = { .mode = 0600, .for_caller = true, .keeps_old = true };
@@ -58,6 +62,9 @@ typedef struct Record {
         uint64_t begin_ns;              /* REALTIME */
         size_t most_targets;            /* at one time */
         uint64_t n_kept;                /* samples, when the last was taken */
+        uint32_t n_tables_made, n_tables;       /* of files, as the last window came; 0 = none was missing */
+        Text tracing;                   /* how a process that was met would publish spans; empty = none */
+        unsigned n_tracing_looks;
         uint64_t max_memory_bytes;
         bool is_full;                   /* it ended for that */
         bool progress_shown;
@@ -176,9 +183,26 @@ static int end_when_full(Record *record) {
         return session_end(&record->session);
 }
 
+/* While it runs: a command is gone when the tables are printed. */
+static void look_for_tracing(void *userdata, const Process *process, SelectorReason reason) {
+        Record *record = userdata;
+        const TracingHint *hint;
+
+        if (record->tracing.size || record->n_tracing_looks >= MAX_TRACING_LOOKS)
+                return;
+        record->n_tracing_looks++;
+        hint = tracing_hint_read((pid_t)process->pid);
+        if (hint)
+                text_printf(&record->tracing, "process %" PRIu32 " runs %s and publishes no spans; this switches it on: %s",
+                            process->pid, hint->library, hint->line);
+}
+
 static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         Record *record = userdata;
         int r;
+
+        daemon_each_target(record->session.daemon, look_for_tracing, record);
+        daemon_tables_progress(record->session.daemon, &record->n_tables_made, &record->n_tables);
 
         record->most_targets = MAX(record->most_targets, daemon_n_targets(record->session.daemon));
         r = window_merge(record->convert.window, window, n_lostp);
@@ -310,7 +334,8 @@ static int print_tables(const Record *record) {
                                 .has_python = config_has_runtime(config, "python"),
                                 .has_v8 = config_has_runtime(config, "v8"),
                                 .lacks_waits = !config->waits.off_cpu && !config->targets.all,
-                                .is_all = config->targets.all };
+                                .is_all = config->targets.all,
+                                .tracing = record->tracing.data };
         FILE *out = tables_out(record);
         Counts counts;
         int r;
@@ -426,6 +451,7 @@ static int finish(Record *record) {
                 say_no_samples(record);
         recording_facts_make(&record->facts, &record->cli->config, record->session.command.name,
                              &record->summary);
+        recording_facts_add_tables(&record->facts, record->n_tables_made, record->n_tables);
         record->convert.page = &record->facts.options;
         r = write_file(record);
         r_tables = print_tables(record);
@@ -517,6 +543,7 @@ static int run(Cli *cli) {
                         r = run_record(&record);
                 remote_symbols_deinit(&record.remote);
         }
+        text_deinit(&record.tracing);
         outfile_deinit(&record.output);
         convert_deinit(&record.convert);
         report_free(record.baseline);

@@ -7,6 +7,7 @@
 
 #include "desk/live/recording-facts.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,12 @@ static void add_losses(RecordingFacts *recording) {
                 recording->losses[n] = (PageLoss){ recording->reasons[n], stat_get(counter) };
                 recording->options.n_losses++;
         }
+}
+
+void recording_facts_add_tables(RecordingFacts *recording, uint32_t n_made, uint32_t n) {
+        if (n)
+                add_fact(recording, "unwind tables", "reading tables %" PRIu32 "/%" PRIu32 " when it ended: stacks that needed "
+                                                     "the others are cut", n_made, n);
 }
 
 void recording_facts_make(RecordingFacts *recording, const Config *config, const char *command,

@@ -22,6 +22,9 @@ typedef struct RecordingFacts {
         PageLoss losses[RECORDING_MAX_LOSSES];
 } RecordingFacts;
 
+/* Files whose unwind tables were still to be read at the end. @n: of how many; 0 = nothing is added. */
+void recording_facts_add_tables(RecordingFacts *recording, uint32_t n_made, uint32_t n);
+
 /*
  * @command: its name, without arguments, which may hold secrets; NULL = none. Counters are read from
  * util/stat.

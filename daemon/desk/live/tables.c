@@ -6,18 +6,23 @@
 
 #include "desk/live/tables.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/terminal/terminal.h"
 #include "core/base/terminal/text-table.h"
 #include "core/base/util/clock.h"
+#include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 #include "desk/report/glossary.h"
 
 enum {
         INDENT = 2,
+        LINE_INDENT = 13,               /* of text behind `  samples    ` */
         MOSTLY_WAITS = 4,               /* targets that had less than this part of a CPU mostly waited */
 };
 
@@ -301,11 +306,30 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
                              "--off-cpu waits are counted, too, and `report --wall` of that file shows all time as one\n");
         if (format->is_all)
                 fprintf(out, "  left out   the kernel's own threads (kworker, ksoftirqd): `perf record -a` samples them\n");
-        fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
+        if (!counts->n_linked && format->tracing)
+                fprintf(out, "  in spans   none: %s\n", format->tracing);
+        else
+                fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, format, out);
         if (!r)
                 r = print_truncated(counts, out);
         print_mappings(out);
+        return r;
+}
+
+/* The lines below the tables, each within the terminal's width, if there is one. */
+static int print_lines(const Counts *counts, const Summary *summary, const TablesFormat *format, FILE *out) {
+        _cleanup_(freep) char *lines = NULL;
+        size_t size;
+        FILE *memory = open_memstream(&lines, &size);
+        int r;
+
+        if (!memory)
+                return error_origin(-ENOMEM);
+        r = print_quality(counts, summary, format, memory);
+        if (fclose(memory))
+                return error_origin(-ENOMEM);
+        cli_print_wrapped(lines, format->width, LINE_INDENT, out);
         return r;
 }
 
@@ -321,5 +345,5 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
                 r = print_shares(counts, &operations, counts->n_events, &wide, out);
         if (!r)
                 r = print_shares(counts, &spans, counts->n_events, &wide, out);
-        return r ? r : print_quality(counts, summary, format, out);
+        return r ? r : print_lines(counts, summary, format, out);
 }

@@ -21,6 +21,7 @@ typedef struct TablesFormat {
         bool has_java, has_python, has_v8;      /* their functions are read (option `runtimes`) */
         bool lacks_waits;               /* waits could have been counted, and were not */
         bool is_all;                    /* every process was chosen */
+        const char *tracing;            /* how a process that was met would publish spans; NULL = none */
 } TablesFormat;
 
 /* Return: 0, -ENOMEM; what @out does is the caller's to check. */

@@ -7,6 +7,7 @@ oracle.enter()
 
 import base64
 import collections
+import fcntl
 import grp
 import gzip
 import json
@@ -18,8 +19,10 @@ import select
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import compare
@@ -604,8 +607,43 @@ class Terminal(Record):
         self.assertIn("?]0;owned??[2Jx?gnp??", child.err)
 
 
+class Hints(Record):
+    """What a recording lacks, and the line that brings it, of the process that was recorded."""
+
+    def test_a_program_whose_tracing_library_publishes_no_spans_is_named_with_the_line_that_helps(self):
+        environment = session.clean_environment(PYTHONPATH="/x/opentelemetry/instrumentation/auto_instrumentation")
+        victim = self.spawn([tap.VICTIMS / "victim-shares"], env=environment)
+        pid = self.started(victim)
+        child, path, summary = self.begin("-p", pid)
+        child.wait_for("chosen: 1 process")
+        session.wait_cpu([pid], 0.5)
+        self.assertEqual(child.stop(signal.SIGINT), 0, child)
+        self.assertRegex(child.out, rf"(?m)^  in spans   none: process {pid} runs opentelemetry-instrument and publishes "
+                                    r"no spans; this switches it on: pip install /")
+
+    def test_lines_below_the_tables_fit_a_terminal_of_80_columns(self):
+        leader, follower = pty.openpty()
+        self.addCleanup(os.close, leader)
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        waits = "import time; sum(range(3000000)); time.sleep(1)"
+        child = self.spawn([tap.SPANPROF, "record", "-o", self.where / "x.folded", "--log-level", "error", "--",
+                            sys.executable, "-c", waits],
+                           stdout=follower, env=session.clean_environment())
+        os.close(follower)
+        text = b""
+        while select.select([leader], [], [], 60)[0]:
+            try:
+                text += os.read(leader, 65536)
+            except OSError:
+                break
+        self.assertEqual(child.wait(), 0, child)
+        lines = text.decode().splitlines()
+        self.assertTrue([line for line in lines if line.startswith("  waits      not counted: ")], lines)
+        self.assertLessEqual(max(map(len, lines)), 80, lines)
+
+
 class Unnamed(Record):
-    """A function without a name is a row for each of its places: one line says what they are together, and what would help."""
+    """Functions without a name are a row for each file, and one line says what would help."""
 
     def test_files_without_symbols_are_named_with_what_would_help(self):
         program = self.where / "no-symbols"
@@ -614,6 +652,8 @@ class Unnamed(Record):
         session.wait_cpu([self.started(child)], 1)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         self.assertRegex(child.err, r"(?m)^  unnamed    \d+\.\d % in files without symbols, as no-symbols: ")
+        rows = re.findall(r"(?m)^ +\d+\.\d % +\d+\.\d %  \[no-symbols\] +no-symbols$", child.err)
+        self.assertEqual(len(rows), 1, child)
         self.assertNotIn("outside of files", child.err)
 
     def test_code_without_a_file_is_told_of_until_the_program_names_it(self):

@@ -16,9 +16,11 @@ static void check(NoSamplesFacts facts, const Config *config, const char *words)
 Test(no_samples, says_what_was_missing_and_what_helps) {
         const Config plain = { .sampling.frequency = 99 };
         const Config fast = { .sampling.frequency = 9999, .waits.off_cpu = true };
+        const Config publishing = { .sampling.frequency = 99, .targets.publishers = true };
         const Config typed = { .sampling.frequency = 99, .filter.types = { .n_items = 1 } };
 
         check((NoSamplesFacts){ 0 }, &plain, "targets --verbose");
+        check((NoSamplesFacts){ 0 }, &publishing, "no process published spans meanwhile; `spanprof targets --verbose`");
         check((NoSamplesFacts){ .command = true }, &plain, "the command used 0.0 ms of CPU");
         check((NoSamplesFacts){ .n_processes = 1, .cpu_ns = 3 * NS_PER_MS }, &plain,
               "what was chosen used 3.0 ms of CPU, and a sample stands for 10.0 ms; -F 3399 takes more; --off-cpu");
