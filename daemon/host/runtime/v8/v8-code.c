@@ -35,7 +35,6 @@ enum {
         LINE = 64,                      /* code begins at a multiple of it */
         MAX_CODE = 1 << 20,             /* bytes of one code that are searched for its begin */
         NEAR = 64 << 10,                /* bytes in which a header with another map counts, too */
-        PAGE = 4096,
         MAX_BYTECODE = 1 << 26,
         WORD = 8,
         MAX_DATA_STEPS = 4,             /* objects between a SharedFunctionInfo and its bytecode */
@@ -192,25 +191,6 @@ typedef struct Code {
         uint32_t kind;
 } Code;
 
-/* A page of the target that is in work. */
-typedef struct Page {
-        uint64_t address;               /* 1 = none */
-        uint8_t bytes[PAGE];
-} Page;
-
-static bool read_word(const V8Reader *reader, Page *page, uint64_t address, uint64_t *word) {
-        uint64_t begin = address & ~(uint64_t)(PAGE - 1);
-
-        if (page->address != begin) {
-                page->address = 1;
-                if (!v8_read(reader, begin, page->bytes, PAGE))
-                        return false;
-                page->address = begin;
-        }
-        memcpy(word, page->bytes + (address - begin), sizeof(*word));
-        return true;
-}
-
 static bool read_code(const V8Reader *reader, const V8Object *object, uint64_t begin, uint64_t pc,
                       Code *code) {
         uint32_t size, flags;
@@ -230,15 +210,14 @@ static bool read_code(const V8Reader *reader, const V8Object *object, uint64_t b
 }
 
 /* The Code whose instructions begin at @begin. @first: the word that its header begins with. */
-static bool code_at(const V8Reader *reader, Page *page, uint64_t begin, uint64_t first, uint64_t pc,
-                    Code *code) {
+static bool code_at(const V8Reader *reader, uint64_t begin, uint64_t first, uint64_t pc, Code *code) {
         uint64_t header = begin - (uint64_t)v8_value(reader, V8_CODE_HEADER), word;
         V8Object object;
 
         if (!v8_value(reader, V8_CODE_START))
                 return v8_object_of(reader, header | TAGGED, V8_TYPE_CODE, &object) &&
                         object.address == header && read_code(reader, &object, begin, pc, code);
-        return first & TAGGED && read_word(reader, page, header + WORD, &word) && word & TAGGED &&
+        return first & TAGGED && v8_read(reader, header + WORD, &word, sizeof(word)) && word & TAGGED &&
                 v8_object_of(reader, word, V8_TYPE_CODE, &object) &&
                 read_code(reader, &object, begin, pc, code);
 }
@@ -249,15 +228,14 @@ static bool code_at(const V8Reader *reader, Page *page, uint64_t begin, uint64_t
  */
 static bool find_code(const V8Reader *reader, V8Learnt *learnt, uint64_t pc, Code *code) {
         uint64_t header = (uint64_t)v8_value(reader, V8_CODE_HEADER), first;
-        Page page = { .address = 1 };
 
         for (uint64_t begin = pc & ~(uint64_t)(LINE - 1); pc - begin < MAX_CODE && begin > header;
              begin -= LINE) {
-                if (!read_word(reader, &page, begin - header, &first))
+                if (!v8_read(reader, begin - header, &first, sizeof(first)))
                         return false;
                 if (!(first & TAGGED) || (learnt->header && first != learnt->header && pc - begin > NEAR))
                         continue;
-                if (code_at(reader, &page, begin, first, pc, code)) {
+                if (code_at(reader, begin, first, pc, code)) {
                         learnt->header = first;
                         return true;
                 }
@@ -486,24 +464,29 @@ static int name_compiled(const V8Reader *reader, V8Learnt *learnt, const Frame *
         return is_whole ? 0 : V8_CODE_E_SHORT;
 }
 
-int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words, V8Answer *answer) {
+static int name_frame(const V8Reader *reader, V8Learnt *learnt, const Frame *frame, V8Answer *answer) {
+        V8Object info = { 0 };
+
+        if (frame->info && !read_info(reader, frame, &info))
+                return V8_CODE_E_GONE;
+        if (frame->is_interpreted)
+                return frame->info
+                        ? name_function(reader, learnt, &info,
+                                        place_of_interpreted(reader, learnt, &info, frame->offset), answer)
+                        : V8_CODE_E_GONE;
+        return !frame->info && frame->cookie ? name_by_mark(reader, learnt, frame, answer)
+                                             : name_compiled(reader, learnt, frame, &info, answer);
+}
+
+int v8_code_name(const V8Reader *given, V8Learnt *learnt, const uint64_t *words, V8Answer *answer) {
+        const V8Reader reader = { given->read, given->userdata, given->layout, &learnt->pages };
         const Frame frame = frame_of(words);
-        V8Object info = { 0 }, again;
+        V8Object again;
         int r;
 
         answer->n = 0;
-        if (frame.info && !read_info(reader, &frame, &info))
-                return V8_CODE_E_GONE;
-        if (frame.is_interpreted)
-                r = frame.info
-                        ? name_function(reader, learnt, &info,
-                                        place_of_interpreted(reader, learnt, &info, frame.offset), answer)
-                        : V8_CODE_E_GONE;
-        else if (!frame.info && frame.cookie)
-                r = name_by_mark(reader, learnt, &frame, answer);
-        else
-                r = name_compiled(reader, learnt, &frame, &info, answer);
-        if (r != V8_CODE_E_GONE && frame.info && !read_info(reader, &frame, &again))
-                return V8_CODE_E_GONE;
-        return r;
+        v8_pages_forget(&learnt->pages);
+        r = name_frame(&reader, learnt, &frame, answer);
+        v8_pages_forget(&learnt->pages);
+        return r != V8_CODE_E_GONE && frame.info && !read_info(&reader, &frame, &again) ? V8_CODE_E_GONE : r;
 }

@@ -30,6 +30,7 @@ typedef struct V8Learnt {
         uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */
         uint64_t header;                /* first word in front of code, a map; 0 = no code was met yet */
         uint32_t regexp_kind;           /* kind of Code of regular expressions + 1; 0 = not met yet */
+        V8Pages pages;
         uint8_t table[64 << 10];        /* the table in work, and the bytecode */
         uint8_t bytecodes[64 << 10];
 } V8Learnt;
@@ -40,5 +41,5 @@ enum {
         V8_CODE_E_SHORT,                /* the function is right, those inlined into it are not known */
 };
 
-/* @words: of a frame (bpf/border/runtime_abi.h). Return: V8_CODE_E_*; 0, SHORT: with *answer. */
+/* @words: of a frame (bpf/border/runtime_abi.h). @reader->pages: not looked at. Return: V8_CODE_E_*; 0, SHORT: with *answer. */
 int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words, V8Answer *answer);

@@ -10,8 +10,17 @@
 #include "host/runtime/reader/file-link.h"
 #include "host/runtime/v8/v8-wire.h"
 
+enum { V8_MAX_ASKED = 64 };             /* frames at once */
+
 /* What a file says: a V8Opened. */
 extern const FileLinkOps v8_link_ops;
 
-/* @words: of a frame. Return: 0 with what v8_code_name() *said, and maybe *answer; FILE_LINK_E_LATER. */
-int v8_link_name(FileLink *link, const uint64_t *words, V8Answer *answer, int *said);
+/* Takes what v8_code_name() @said of frame @i. Return: 0; else no further one is taken. */
+typedef int (*V8LinkAnswer)(void *userdata, size_t i, int said);
+
+/*
+ * @words: of each of @n frames, of which V8_MAX_ASKED are asked. *room: has the answer while @answer is called.
+ * Return: 0; FILE_LINK_E_LATER: some have no answer; what @answer returned.
+ */
+int v8_link_names(FileLink *link, const uint64_t *const *words, size_t n, V8Answer *room, V8LinkAnswer answer,
+                  void *userdata);

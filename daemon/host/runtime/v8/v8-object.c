@@ -25,8 +25,35 @@ enum {
         EXTERNAL_DATA = 8,              /* bytes from an external String's resource to its data's address */
 };
 
+void v8_pages_forget(V8Pages *pages) {
+        memset(pages->numbers, 0, sizeof(pages->numbers));
+}
+
+/* The page of an address; NULL = it cannot be read as a whole. */
+static const uint8_t *page_of(const V8Reader *reader, uint64_t address) {
+        uint64_t number = address / V8_PAGE + 1;
+        size_t i = number % V8_N_PAGES;
+
+        if (reader->pages->numbers[i] == number)
+                return reader->pages->bytes[i];
+        reader->pages->numbers[i] = 0;
+        if (!reader->read(reader->userdata, address - address % V8_PAGE, reader->pages->bytes[i], V8_PAGE))
+                return NULL;
+        reader->pages->numbers[i] = number;
+        return reader->pages->bytes[i];
+}
+
 bool v8_read(const V8Reader *reader, uint64_t address, void *to, size_t size) {
-        return !(address >> RUNTIME_KIND_SHIFT) && reader->read(reader->userdata, address, to, size);
+        size_t at = address % V8_PAGE;
+        const uint8_t *page;
+
+        if (address >> RUNTIME_KIND_SHIFT)
+                return false;
+        page = reader->pages && size <= V8_PAGE - at ? page_of(reader, address) : NULL;
+        if (!page)
+                return reader->read(reader->userdata, address, to, size);
+        memcpy(to, page + at, size);
+        return true;
 }
 
 bool v8_object_at(const V8Reader *reader, uint64_t tagged, V8Object *object) {

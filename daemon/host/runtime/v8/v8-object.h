@@ -15,13 +15,23 @@
 
 #include "host/runtime/v8/v8-layout.h"
 
-enum { V8_MAX_TEXT = 256 };             /* bytes of a name, with its NUL; longer ones are cut */
+enum {
+        V8_MAX_TEXT = 256,              /* bytes of a name, with its NUL; longer ones are cut */
+        V8_PAGE = 4096, V8_N_PAGES = 32,
+};
+
+/* Pages of the target that the present question has read. */
+typedef struct V8Pages {
+        uint64_t numbers[V8_N_PAGES];   /* address / V8_PAGE + 1; 0 = none */
+        uint8_t bytes[V8_N_PAGES][V8_PAGE];
+} V8Pages;
 
 typedef struct V8Reader {
         /* Reads @size bytes, 64 KiB at most, at @address. Return: whether all of them could be read. */
         bool (*read)(void *userdata, uint64_t address, void *to, size_t size);
         void *userdata;
         const V8Layout *layout;
+        V8Pages *pages;                 /* NULL = each read asks the target */
 } V8Reader;
 
 typedef struct V8Object {
@@ -33,7 +43,14 @@ static inline int32_t v8_value(const V8Reader *reader, V8Field field) {
         return reader->layout->values[field];
 }
 
+/*
+ * Whole pages are read where they can be: a question looks at many words of few pages. Return: whether all of
+ * @to was read.
+ */
 bool v8_read(const V8Reader *reader, uint64_t address, void *to, size_t size);
+
+/* What is read from now on is read anew. */
+void v8_pages_forget(V8Pages *pages);
 
 /* The object that a tagged pointer, also a weak one, leads to. Return: whether it is one. */
 bool v8_object_at(const V8Reader *reader, uint64_t tagged, V8Object *object);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
+#include "core/base/util/macro.h"
 #include "host/runtime/reader/reader-process.h"
 #include "host/runtime/v8/v8-link.h"
 
@@ -127,13 +128,37 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 
 /* ---- names ---- */
 
-/* Return: 0 with what v8_code_name() *said, FILE_LINK_E_LATER. */
-static int name(V8State *state, const uint64_t *words, int *said) {
-        const V8Reader reader = { reader_process_read, &state->process, &state->layout };
+/* Return: what frames() of RuntimeOps says. */
+static int show(const V8Answer *answer, int said, RuntimeFrame *frames, size_t max, size_t *np) {
+        if (said == V8_CODE_E_GONE || answer->n > max)
+                return RUNTIME_E_UNNAMED;
+        for (uint32_t i = 0; i < answer->n; i++) {
+                const V8Function *function = &answer->functions[i];
+
+                frames[i] = (RuntimeFrame){ .function = function->name,
+                                            .file = *function->file ? function->file : NULL,
+                                            .line = function->line,
+                                            .first_line = function->first_line };
+        }
+        *np = answer->n;
+        return said == V8_CODE_E_SHORT ? RUNTIME_E_SHORT : 0;
+}
+
+/* Return: 0; FILE_LINK_E_LATER: some have no answer; what @answer returned. */
+static int name(V8State *state, const uint64_t *const *words, size_t n, V8LinkAnswer answer,
+                void *userdata) {
+        const V8Reader reader = { reader_process_read, &state->process, &state->layout, NULL };
+        int r = 0;
 
         if (state->process.link)
-                return v8_link_name(state->process.link, words, &state->answer, said);
-        *said = v8_code_name(&reader, state->learnt, words, &state->answer);
+                return v8_link_names(state->process.link, words, n, &state->answer, answer, userdata);
+        for (size_t i = 0; i < n && !r; i++)
+                r = answer(userdata, i, v8_code_name(&reader, state->learnt, words[i], &state->answer));
+        return r;
+}
+
+static int on_said(void *userdata, size_t i, int said) {
+        *(int *)userdata = said;
         return 0;
 }
 
@@ -141,20 +166,29 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         V8State *state = userdata;
         int said = V8_CODE_E_GONE;
 
-        if (name(state, words, &said))
-                return RUNTIME_E_LATER;
-        if (said == V8_CODE_E_GONE || state->answer.n > max)
-                return RUNTIME_E_UNNAMED;
-        for (uint32_t i = 0; i < state->answer.n; i++) {
-                const V8Function *function = &state->answer.functions[i];
+        return name(state, &words, 1, on_said, &said) ? RUNTIME_E_LATER
+                                                      : show(&state->answer, said, frames, max, np);
+}
 
-                frames[i] = (RuntimeFrame){ .function = function->name,
-                                            .file = *function->file ? function->file : NULL,
-                                            .line = function->line,
-                                            .first_line = function->first_line };
-        }
-        *np = state->answer.n;
-        return said == V8_CODE_E_SHORT ? RUNTIME_E_SHORT : 0;
+typedef struct Asking {
+        const V8State *state;
+        RuntimeAnswer answer;
+        void *userdata;
+} Asking;
+
+static int on_name(void *userdata, size_t i, int said) {
+        RuntimeFrame frames[RUNTIMES_MAX_FRAMES];
+        const Asking *asking = userdata;
+        size_t n = 0;
+        int r = show(&asking->state->answer, said, frames, RUNTIMES_MAX_FRAMES, &n);
+
+        return asking->answer(asking->userdata, i, r, frames, n);
+}
+
+static int many(void *userdata, const uint64_t *const *words, size_t n, RuntimeAnswer answer, void *to) {
+        Asking asking = { userdata, answer, to };
+
+        return MIN(name(userdata, words, n, on_name, &asking), 0);
 }
 
 /* Code may be thrown away, and other code of the same function take its place. */
@@ -181,6 +215,7 @@ const RuntimeOps v8_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .many = many,
         .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,

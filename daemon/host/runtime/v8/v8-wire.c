@@ -81,6 +81,8 @@ typedef struct Worker {
         V8Answer answer;
         V8WireFunction functions[V8_MAX_FUNCTIONS];
         char texts[V8_WIRE_MAX_TEXTS];
+        /* the whole of an answer, as one message costs one call */
+        char bytes[sizeof(V8Said) + V8_MAX_FUNCTIONS * sizeof(V8WireFunction) + V8_WIRE_MAX_TEXTS];
 } Worker;
 
 static int say_opened(int socket, const V8Opened *opened, int result) {
@@ -112,16 +114,19 @@ static void pack(Worker *worker, V8Said *said) {
 }
 
 static int say_name(int socket, Worker *worker, const uint64_t *words) {
-        const V8Reader reader = { reader_handle_read, &worker->handle, &worker->opened.layout };
+        const V8Reader reader = { reader_handle_read, &worker->handle, &worker->opened.layout, NULL };
         V8Said said = { .magic = V8_WIRE_MAGIC, .kind = V8_WIRE_NAME };
+        size_t n_functions;
 
         said.result = v8_code_name(&reader, &worker->learnt, words, &worker->answer);
         if (said.result == V8_CODE_E_GONE)
                 return channel_send(socket, &said, sizeof(said), -1);
         pack(worker, &said);
-        return channel_send(socket, &said, sizeof(said), -1) ||
-                channel_send(socket, worker->functions, said.n * sizeof(*worker->functions), -1) ||
-                channel_send(socket, worker->texts, said.n_bytes, -1);
+        n_functions = said.n * sizeof(*worker->functions);
+        memcpy(worker->bytes, &said, sizeof(said));
+        memcpy(worker->bytes + sizeof(said), worker->functions, n_functions);
+        memcpy(worker->bytes + sizeof(said) + n_functions, worker->texts, said.n_bytes);
+        return channel_send(socket, worker->bytes, sizeof(said) + n_functions + said.n_bytes, -1);
 }
 
 /* Return: 0; anything else = the conversation is over. */

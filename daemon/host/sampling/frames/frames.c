@@ -345,16 +345,21 @@ static int runtime_function(Window *window, const RuntimeFrame *frame, const cha
         return r ? r : window_frame(window, &row, wordp);
 }
 
-/* Resolves a frame of a runtime into up to @max functions. A frame without a name is unknown at its pc. */
-static int runtime_frame(Frames *frames, Window *window, const StackInput *input, const uint64_t *words,
-                         size_t max, FrameWord *to, size_t *np) {
+/*
+ * Resolves the frame of a runtime at word @at into up to @max functions. A frame without a name is unknown at
+ * its pc.
+ */
+static int runtime_frame(Frames *frames, Window *window, const StackInput *input, size_t at, size_t max,
+                         FrameWord *to, size_t *np) {
+        const uint64_t *words = &input->user[at];
         const RuntimeFrame *functions = NULL;
         const char *type = NULL;
         size_t n = 0;
         int r = RUNTIME_E_UNNAMED;
 
         if (frames->runtimes)
-                r = runtimes_frames(frames->runtimes, input->process, words, &functions, &n, &type);
+                r = runtimes_frames(frames->runtimes, input->process, words, input->n_user - at, &functions,
+                                    &n, &type);
         stat_add(COUNTER_FRAMES_RUNTIME, 1);
         if (r < 0)
                 return r;
@@ -384,7 +389,7 @@ static int user_frames(Frames *frames, Window *window, const StackInput *input, 
 
                 /* There is room left for all frames behind this one. */
                 if (is_of_runtime(input->user[i]))
-                        r = runtime_frame(frames, window, input, &input->user[i],
+                        r = runtime_frame(frames, window, input, i,
                                           max - n - (input->n_user - i - 1), &to[n], &n_made);
                 else
                         r = user_frame(frames, window, input, mapping, instruction(input->user, i), &to[n]);

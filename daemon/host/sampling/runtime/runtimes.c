@@ -48,6 +48,7 @@ enum {
         MAX_TEXTS = 2 * MAX_NAMES,
         MAX_GONE = 64,                  /* processes that have ended and are still known */
         MAX_EXTENDS = 8,                /* files of one process that are read for more */
+        MAX_AHEAD = 64,                 /* frames of a stack that are asked about together */
 };
 
 #define FIRST_RETRY_NS (50 * NS_PER_MS)
@@ -68,6 +69,7 @@ enum {
 #define MAX_DEBT_NS (5 * NS_PER_SEC)
 #define OWN_SHARE_NS (20 * NS_PER_MS)
 #define ALL_SHARE_NS (100 * NS_PER_MS)
+#define PAUSE_NS (5 * NS_PER_MS)        /* with a runtime that has had no answer for many frames */
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 #define ROOM_RETRY_NS (5 * NS_PER_SEC)  /* a process without room for its entry */
 #define MAX_TRUST_MS UINT32_C(64000)
@@ -108,6 +110,7 @@ typedef struct Known {
         uint64_t gone_ns;               /* 0 = it lives */
         uint64_t second_ns;             /* begin of the present second */
         uint64_t spent_ns, waited_ns;   /* CPU time and time of this second, looking names up */
+        uint64_t ahead_ns;              /* when it may be asked for many frames again */
         uint64_t debt_ns;               /* CPU time for names beyond its share of all seconds so far */
         char says[OBJECT_MAX_SAYS];
         char text[RUNTIMES_MAX_TEXT];
@@ -883,17 +886,43 @@ static bool has_time(const Runtimes *runtimes, Known *known) {
         return known->spent_ns < NAMES_BUDGET_NS && known->waited_ns < NAMES_WAIT_NS;
 }
 
-/* Return: what the runtime says. */
-static int ask_frames(Known *known, const uint64_t *words, RuntimeFrame *frames, size_t *np) {
-        uint64_t begin_ns = clock_monotonic_ns(), spent_ns = cpu_ns(known);
-        int r = known->runtime->ops->frames(known->state, words, frames, RUNTIMES_MAX_FRAMES, np);
+/* Time that questions take. */
+typedef struct Spent {
+        uint64_t begin_ns, cpu_ns;
+} Spent;
 
-        spent_ns = cpu_ns(known) - spent_ns;
+static Spent begin_spending(const Known *known) {
+        return (Spent){ clock_monotonic_ns(), cpu_ns(known) };
+}
+
+static void end_spending(Known *known, const Spent *begin) {
+        uint64_t spent_ns = cpu_ns(known) - begin->cpu_ns;
+
         known->spent_ns += spent_ns;
         known->debt_ns += spent_ns;
-        known->waited_ns += clock_monotonic_ns() - begin_ns;
+        known->waited_ns += clock_monotonic_ns() - begin->begin_ns;
         stat_add(COUNTER_STAGE_NAMING_NS, spent_ns);
-        return r;
+}
+
+/* Keeps what the runtime @said, but LATER. Return: 0 with names->row, RUNTIME_E_UNNAMED, -ENOMEM. */
+static int take_answer(Runtimes *runtimes, const NameKey *key, int said, RuntimeFrame *frames, size_t n,
+                       Names *names) {
+        if (said < 0)
+                return error_fold(said);
+        if (said == RUNTIME_E_UNLOADED) {
+                stat_add(COUNTER_RUNTIME_FRAMES_UNLOADED, 1);
+                return keep(runtimes, key, frames, n, names);
+        }
+        if (said == RUNTIME_E_SHORT && n) {
+                stat_add(COUNTER_RUNTIME_FRAMES_SHORT, 1);
+                return keep(runtimes, key, frames, n, names);
+        }
+        if (said || !n) {
+                stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
+                return RUNTIME_E_UNNAMED;
+        }
+        stat_add(COUNTER_RUNTIME_FRAMES_NAMED, 1);
+        return keep(runtimes, key, frames, n, names);
 }
 
 static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *names) {
@@ -901,29 +930,17 @@ static int look_up(Runtimes *runtimes, Known *known, const NameKey *key, Names *
         int r = RUNTIME_E_LATER;
         size_t n = 0;
 
-        if (has_time(runtimes, known))
-                r = ask_frames(known, key->words, frames, &n);
-        if (r < 0)
-                return error_fold(r);
-        if (r == RUNTIME_E_LATER) {
-                stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
-                /* who owes seconds is not asked again for long */
-                return known->debt_ns < MAX_DEBT_NS ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
+        if (has_time(runtimes, known)) {
+                Spent begin = begin_spending(known);
+
+                r = known->runtime->ops->frames(known->state, key->words, frames, RUNTIMES_MAX_FRAMES, &n);
+                end_spending(known, &begin);
         }
-        if (r == RUNTIME_E_UNLOADED) {
-                stat_add(COUNTER_RUNTIME_FRAMES_UNLOADED, 1);
-                return keep(runtimes, key, frames, n, names);
-        }
-        if (r == RUNTIME_E_SHORT && n) {
-                stat_add(COUNTER_RUNTIME_FRAMES_SHORT, 1);
-                return keep(runtimes, key, frames, n, names);
-        }
-        if (r || !n) {
-                stat_add(COUNTER_RUNTIME_FRAMES_UNNAMED, 1);
-                return RUNTIME_E_UNNAMED;
-        }
-        stat_add(COUNTER_RUNTIME_FRAMES_NAMED, 1);
-        return keep(runtimes, key, frames, n, names);
+        if (r != RUNTIME_E_LATER)
+                return take_answer(runtimes, key, r, frames, n, names);
+        stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
+        /* who owes seconds is not asked again for long */
+        return known->debt_ns < MAX_DEBT_NS ? RUNTIME_E_LATER : RUNTIME_E_UNNAMED;
 }
 
 /* An answer that was given again is believed for twice as long. */
@@ -958,11 +975,90 @@ static int ask(Runtimes *runtimes, Known *known, const NameKey *key, const uint3
         return 0;
 }
 
-int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
+/* Frames of one stack that are asked about together. */
+typedef struct Ahead {
+        Runtimes *runtimes;
+        Known *known;
+        NameKey keys[MAX_AHEAD];
+        const uint64_t *words[MAX_AHEAD];
+        size_t n, n_answered;
+        bool is_unnamed;                /* the first of them has no name */
+} Ahead;
+
+static bool is_wanted(const Ahead *ahead, const NameKey *key) {
+        uint32_t index;
+
+        for (size_t i = 0; i < ahead->n; i++)
+                if (!memcmp(&ahead->keys[i], key, sizeof(*key)))
+                        return false;
+        return intern_find(&ahead->runtimes->keys, key, key_size(key), &index);
+}
+
+/* Finds frames among @n words of a stack that were not met yet. */
+static void gather(Ahead *ahead, const uint64_t *words, size_t n) {
+        for (size_t at = 0, n_frame; at < n && ahead->n < MAX_AHEAD; at += n_frame) {
+                NameKey key = { .generation = ahead->known->generation };
+
+                n_frame = runtime_frame_words(words[at]);
+                if (!n_frame || n_frame > n - at)
+                        return;
+                memcpy(key.words, words + at, n_frame * sizeof(*words));
+                if (words[at] >> RUNTIME_KIND_SHIFT == RUNTIME_NATIVE || !is_wanted(ahead, &key))
+                        continue;
+                ahead->words[ahead->n] = words + at;
+                ahead->keys[ahead->n++] = key;
+        }
+}
+
+static int on_answer(void *userdata, size_t i, int said, RuntimeFrame *frames, size_t n) {
+        Ahead *ahead = userdata;
+        Runtimes *runtimes = ahead->runtimes;
+        uint32_t index;
+        Names names;
+        int r;
+
+        ahead->n_answered++;
+        if (is_full(runtimes))
+                return 0;
+        r = take_answer(runtimes, &ahead->keys[i], said, frames, n, &names);
+        ahead->is_unnamed |= !i && r == RUNTIME_E_UNNAMED;
+        if (r)
+                return MIN(r, 0);
+        trust(ahead->known, &ahead->keys[i], NULL, &names);
+        if (!intern_find(&runtimes->keys, &ahead->keys[i], key_size(&ahead->keys[i]), &index))
+                runtimes->names[index] = names;
+        return 0;
+}
+
+/*
+ * Asks about a frame that was not met yet, and about others of its stack. Return: 0: it may be known now,
+ * RUNTIME_E_UNNAMED, -ENOMEM.
+ */
+static int look_ahead(Runtimes *runtimes, Known *known, const uint64_t *words, size_t n_words) {
+        Ahead ahead = { .runtimes = runtimes, .known = known };
+        Spent begin;
+        int r;
+
+        if (!known->runtime->ops->many || is_full(runtimes) || !has_time(runtimes, known) ||
+            clock_monotonic_ns() < known->ahead_ns)
+                return 0;
+        gather(&ahead, words, n_words);
+        if (ahead.n < 2)
+                return 0;
+        begin = begin_spending(known);
+        r = known->runtime->ops->many(known->state, ahead.words, ahead.n, on_answer, &ahead);
+        end_spending(known, &begin);
+        if (!ahead.n_answered)
+                known->ahead_ns = clock_monotonic_ns() + PAUSE_NS;
+        return r ? error_fold(r) : ahead.is_unnamed ? RUNTIME_E_UNNAMED : 0;
+}
+
+int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words, size_t n_words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep) {
         Known *known = hashmap_get(&runtimes->processes, process->generation);
         NameKey key = { .generation = process->generation };
         const InternItem *row;
+        bool is_known;
         Names names;
         uint32_t index;
         int r = 0;
@@ -974,7 +1070,14 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
         }
         memcpy(key.words, words, runtime_frame_words(words[0]) * sizeof(*words));
         *typep = known->runtime->ops->frame_type;
-        if (intern_find(&runtimes->keys, &key, key_size(&key), &index))
+        is_known = !intern_find(&runtimes->keys, &key, key_size(&key), &index);
+        if (!is_known) {
+                r = look_ahead(runtimes, known, words, n_words);
+                is_known = !r && !intern_find(&runtimes->keys, &key, key_size(&key), &index);
+        }
+        if (r)
+                return r;
+        if (!is_known)
                 r = ask(runtimes, known, &key, NULL, &names);
         else if (runtimes->names[index].end_ns && clock_monotonic_ns() >= runtimes->names[index].end_ns)
                 r = ask(runtimes, known, &key, &index, &names);

@@ -70,6 +70,9 @@ typedef struct RuntimeSubject {
         void *userdata;                 /* from runtimes_register() */
 } RuntimeSubject;
 
+/* Takes what a runtime says about frame @i of many, as frames() of RuntimeOps does. Return: 0, -ENOMEM. */
+typedef int (*RuntimeAnswer)(void *userdata, size_t i, int said, RuntimeFrame *frames, size_t n);
+
 typedef struct RuntimeOps {
         const char *name;               /* in options and counts */
         const char *frame_type;         /* profile.frame.type */
@@ -123,6 +126,12 @@ typedef struct RuntimeOps {
          * the entry is for something else.
          */
         int (*frames)(void *state, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np);
+        /*
+         * Names @n frames, so that one wait for another process does for all of them. Those behind one that
+         * cannot be said now have no answer. Return: 0, -ENOMEM. NULL = they are asked one by one.
+         */
+        int (*many)(void *state, const uint64_t *const *words, size_t n, RuntimeAnswer answer,
+                    void *userdata);
         /*
          * What its threads wait for. Return: 0, RUNTIME_E_LATER, -ENOMEM. NULL = it does not know.
          */
@@ -186,10 +195,10 @@ uint64_t runtimes_due_ns(const Runtimes *runtimes);
 
 /*
  * The functions of the frame of @process that begins with @words, the innermost first; 1 …
- * RUNTIMES_MAX_FRAMES. *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED, RUNTIME_E_LATER (*np is 0),
- * -ENOMEM.
+ * RUNTIMES_MAX_FRAMES. @n_words: up to the end of its stack, whose other frames will be asked for, too.
+ * *typep: profile.frame.type. Return: 0, RUNTIME_E_UNNAMED, RUNTIME_E_LATER (*np is 0), -ENOMEM.
  */
-int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words,
+int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words, size_t n_words,
                     const RuntimeFrame **framesp, size_t *np, const char **typep);
 
 /* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */

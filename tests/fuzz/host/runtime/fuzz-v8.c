@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         learnt.regexp_kind = 0;
         learnt.header = 0;
         if (v8_code_name(
-                    &(V8Reader){ read_here, &memory, &layout }, &learnt,
+                    &(V8Reader){ read_here, &memory, &layout, NULL }, &learnt,
                     (uint64_t[]){ (head.is_compiled ? (uint64_t)RUNTIME_V8_COMPILED : RUNTIME_V8_INTERPRETED)
                                                   << RUNTIME_KIND_SHIFT |
                                           (BASE + (uint64_t)head.pc),

@@ -36,7 +36,7 @@ static bool read_memory(void *userdata, uint64_t address, void *to, size_t size)
         return true;
 }
 
-static const V8Reader reader = { read_memory, NULL, &layout };
+static const V8Reader reader = { read_memory, NULL, &layout, NULL };
 
 static void put(uint64_t address, uint64_t word) {
         memcpy(memory + (address - BASE), &word, sizeof(word));

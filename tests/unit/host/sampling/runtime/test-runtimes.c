@@ -77,6 +77,25 @@ static int name_frames(void *state, const uint64_t *words, RuntimeFrame *frames,
         return words[1] == 206 ? RUNTIME_E_SHORT : 0;
 }
 
+static unsigned n_at_once;
+
+static int name_many(void *state, const uint64_t *const *words, size_t n, RuntimeAnswer answer,
+                     void *userdata) {
+        RuntimeFrame frames[RUNTIMES_MAX_FRAMES];
+        int r = 0;
+
+        n_at_once++;
+        for (size_t i = 0; i < n && !r; i++) {
+                size_t n_frames = 0;
+                int said = name_frames(state, words[i], frames, RUNTIMES_MAX_FRAMES, &n_frames);
+
+                if (said == RUNTIME_E_LATER)
+                        return 0;
+                r = answer(userdata, i, said, frames, n_frames);
+        }
+        return r;
+}
+
 static uint32_t trust_ms(const uint64_t *words) {
         return words[1] == 77;
 }
@@ -123,7 +142,8 @@ static const char *const programs[] = { "toy", "toy[0-9]*", NULL };
 static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
                                 .bit = TOY_BIT, .programs = programs,
                                 .recognises = recognises, .attach = attach, .detach = detach,
-                                .frames = name_frames, .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
+                                .frames = name_frames, .many = name_many, .trust_ms = trust_ms,
+                                .cpu_ns = cpu_ns, .tend = tend,
                                 .wants = wants, .extend = extend, .spans = find_spans,
                                 .locks = find_locks };
 
@@ -547,11 +567,11 @@ Test(runtimes, names_are_asked_for_once) {
         size_t n;
 
         begin(&bench);
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type),
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type),
                      RUNTIME_E_UNNAMED);
         work(&bench);
         for (unsigned i = 0; i < 2; i++) {
-                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type), 0);
                 cr_assert_eq(n, 2);
                 cr_assert_str_eq(frames[0].function, "inner");
                 cr_assert_str_eq(frames[1].function, "outer");
@@ -559,7 +579,7 @@ Test(runtimes, names_are_asked_for_once) {
                 cr_assert_str_eq(type, "toy");
                 cr_assert_eq(n_asked, 1);
         }
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, &frames, &n, &type),
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, 3, &frames, &n, &type),
                      RUNTIME_E_UNNAMED);
         cr_assert_eq(n, 0);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
@@ -573,7 +593,55 @@ static int name(Bench *bench, uint64_t word) {
         const char *type;
         size_t n;
 
-        return runtimes_frames(bench->runtimes, bench->process, words, &frames, &n, &type);
+        return runtimes_frames(bench->runtimes, bench->process, words, 3, &frames, &n, &type);
+}
+
+#define OF_TOY ((uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT)
+
+Test(runtimes, frames_of_a_stack_are_asked_for_at_once) {
+        /* three frames, native code, the first one again, one without a name */
+        const uint64_t words[] = { OF_TOY, 21, 5, OF_TOY, 22, 5, OF_TOY, 23, 5, 0x1000, OF_TOY, 21, 5,
+                                   OF_TOY, 404, 5 };
+        static const struct {
+                size_t at;
+                int said;
+                uint32_t line;
+        } rows[] = { { 0, 0, 21 }, { 3, 0, 22 }, { 6, 0, 23 }, { 10, 0, 21 }, { 13, RUNTIME_E_UNNAMED, 0 } };
+        const RuntimeFrame *frames;
+        const char *type;
+        Bench bench;
+        size_t n;
+
+        begin(&bench);
+        work(&bench);
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words + rows[i].at,
+                                             ARRAY_SIZE(words) - rows[i].at, &frames, &n, &type),
+                             rows[i].said);
+                cr_assert(!rows[i].line || frames[1].line == rows[i].line);
+                cr_assert_eq(n_at_once, 1);
+        }
+        cr_assert_eq(n_asked, 5, "four of them at once; what has no name is asked for again");
+        end(&bench);
+}
+
+Test(runtimes, frames_behind_one_that_is_late_have_no_answer) {
+        const uint64_t words[] = { OF_TOY, 31, 5, OF_TOY, 503, 5, OF_TOY, 32, 5 };
+        const RuntimeFrame *frames;
+        const char *type;
+        Bench bench;
+        size_t n;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 9, &frames, &n, &type), 0);
+        cr_assert_eq(frames[1].line, 31);
+        cr_assert_eq(n_asked, 2);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words + 3, 3, &frames, &n, &type),
+                     RUNTIME_E_LATER);
+        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words + 6, 3, &frames, &n, &type), 0);
+        cr_assert_eq(n_asked, 4);
+        end(&bench);
 }
 
 Test(runtimes, what_is_named_in_part_is_kept_and_counted) {
@@ -604,7 +672,7 @@ Test(runtimes, equal_functions_are_kept_once) {
                 const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT,
                                            i << 32 | 12, 5 };
 
-                if (runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type))
+                if (runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type))
                         cr_skip_test("machine: it has no time");
                 first = first ? first : frames;
                 cr_assert_eq(frames, first);
@@ -627,7 +695,7 @@ Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
         for (uint64_t i = 0; i < N; i++) {
                 const uint64_t words[] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | i << 4, i };
 
-                if (runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type))
+                if (runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type))
                         cr_skip_test("machine: it has no time");
                 cr_assert_eq(n, 1);
         }
@@ -637,7 +705,7 @@ Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
                 char name[32];
 
                 snprintf(name, sizeof(name), "code_%u", (uint32_t)i);
-                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, &frames, &n, &type), 0);
+                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type), 0);
                 cr_assert_str_eq(frames[0].function, name);
         }
         cr_assert_eq(n_asked, N);
