@@ -45,6 +45,7 @@
 #include "border/wait_long_abi.h"
 #include "waits/wait-file.bpf.h"
 #include "waits/wait-run.bpf.h"
+#include "waits/wait-share.bpf.h"
 #include "waits/wait-slot.bpf.h"
 #include "waits/wait-walk.bpf.h"
 #include "walk/settings.bpf.h"
@@ -444,10 +445,13 @@ __attribute__((noinline)) int wait_follow(uint64_t task) {
         *mark = 1;
         fresh = (struct wait_thread *)scratch->frames;
         __builtin_memset(fresh, 0, sizeof(*fresh));
-        fresh->slot = wait_slot_take(task);
-        if (!bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
-                return 0;
-        wait_slot_leave(fresh->slot, task);
+        if (wait_share_take(fresh)) {
+                fresh->slot = wait_slot_take(task);
+                if (!bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
+                        return 0;
+                wait_slot_leave(fresh->slot, task);
+                wait_share_add(fresh, -1);
+        }
         wait_count(COUNTER_WAITS_THREADS_OVER_CAP);
         return 0;
 }
@@ -669,12 +673,15 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
 
 /* Forgets a wait whose end is seen, or is not seen any more. */
 static __always_inline void wait_unfollow(uint64_t key, const struct wait_thread *thread) {
+        struct wait_thread shares = { .group = thread->group, .user = thread->user };
+
         if (thread->has_waker_stack)
                 bpf_map_delete_elem(&waker_stacks, &key);
         if (thread->late_ns)
                 bpf_map_delete_elem(&wait_stacks, &key);
         wait_slot_leave(thread->slot, key);
-        bpf_map_delete_elem(&wait_threads, &key);
+        if (!bpf_map_delete_elem(&wait_threads, &key))
+                wait_share_add(&shares, -1);
 }
 
 /* A thread leaves its CPU. Return: the time, or 0 = it is no target's, or it has ended. */

@@ -45,6 +45,14 @@ enum {
                 WAIT_INTERPRETER_LOCK,
 };
 
+/*
+ * Whether a thread more may be followed, of @max, where its control group has @group threads already and its
+ * user @user. So each other group has half of them left, and each other user an eighth.
+ */
+static inline int wait_may_follow(uint32_t max, uint32_t group, uint32_t user, int is_root) {
+        return group < max / 2 && (is_root || user < max - max / 8);
+}
+
 /* Steps by which waits are cut down in a storm of switches: each step includes those before it. */
 enum abi_wait_limit {
         WAIT_LIMIT_NONE,

@@ -102,6 +102,7 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
                        sizeof(skeleton->rodata->setting_file_calls));
         bpf_map__set_max_entries(skeleton->maps.waits, ring_bytes(config, kernel_half_n_online(half)));
         kernel_half_preallocate(maps);
+        skeleton->rodata->setting_wait_threads = bpf_map__max_entries(skeleton->maps.wait_threads);
         /* programs of shared headers, which the sampler's object has attached already */
         bpf_program__set_autoload(skeleton->progs.watch_thread, false);
         bpf_program__set_autoload(skeleton->progs.watch_fork, false);
@@ -463,6 +464,7 @@ size_t kernel_waits_map_bytes(const KernelWaits *waits) {
                                               skeleton->maps.wait_budgets,   skeleton->maps.wait_copy,
                                               skeleton->maps.wait_followed,  skeleton->maps.wait_longs,
                                               skeleton->maps.wait_given,     skeleton->maps.wait_blocks,
+                                              skeleton->maps.wait_shares,
                                               skeleton->maps.bss };
         size_t sum = 0;
 
