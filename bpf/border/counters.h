@@ -288,7 +288,7 @@
         X(OBJECTS_UNREADABLE, "objects_total", "result=\"unreadable\"", \
                 "files that could not be opened or are no ELF64") \
         X(OBJECTS_REMOTE, "objects_total", "result=\"remote\"", \
-          "files on FUSE, a network or an unknown filesystem: not opened, since a read may never return") \
+          "files on FUSE, a network or an unknown filesystem that were left out") \
         X(OBJECTS_OVER_CAP, "objects_total", "result=\"over_cap\"", \
           "files not opened, because the cache was full") \
         X(OBJECTS_EVICTED, "objects_total", "result=\"evicted\"", \

@@ -6,7 +6,8 @@ needs no library. One directory, one file.
     server.be_silent()                                  from now on whoever asks waits
     server.close()
 
-With valid=0 the kernel asks again for names and attributes each time.
+With valid=0 the kernel asks again for names and attributes each time. With allow_other=False only the user
+who has mounted it is let in, and not even root.
 """
 import ctypes
 import errno
@@ -15,7 +16,7 @@ import select
 import struct
 import threading
 
-LOOKUP, GETATTR, OPEN, READ, INIT, OPENDIR = 1, 3, 14, 15, 26, 27
+LOOKUP, GETATTR, OPEN, READ, RELEASE, INIT, OPENDIR = 1, 3, 14, 15, 18, 26, 27
 FORGET, BATCH_FORGET, INTERRUPT = 2, 42, 36  # these want no answer
 HEADER = struct.Struct("<IIQQIIIHH")  # length opcode unique node uid gid pid extensions padding
 ROOT, FILE = 1, 2
@@ -25,12 +26,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FuseServer:
-    def __init__(self, directory, name, data, valid=3600):
+    def __init__(self, directory, name, data, valid=3600, user=0, allow_other=True):
         self.valid = valid  # seconds, of names and attributes
+        self.n_closed = 0  # files
         self.path, self.name, self.data = str(directory), name.encode(), data
         self.file = os.path.join(self.path, name)
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other"
+        options = f"fd={self.fd},rootmode=40000,user_id={user},group_id={user}" + ",allow_other" * allow_other
         if _libc.mount(b"spanprof-test", self.path.encode(), b"fuse", 0, options.encode()):
             code = ctypes.get_errno()
             os.close(self.fd)
@@ -85,6 +87,9 @@ class FuseServer:
             return struct.pack("<QQQQII", FILE, 0, self.valid, self.valid, 0, 0) + self._attributes(FILE)
         if opcode == GETATTR:
             return struct.pack("<QII", self.valid, 0, 0) + self._attributes(node)
+        if opcode == RELEASE:
+            self.n_closed += 1
+            return b""
         if opcode in (OPEN, OPENDIR):
             return struct.pack("<QII", 0, 0, 0)
         if opcode == READ:

@@ -13,6 +13,7 @@
 
 #include "core/base/terminal/terminal.h"
 #include "core/base/util/log.h"
+#include "host/sampling/process/process.h"
 #include "host/service/config/config-load.h"
 
 /* Verbs of perf and others, and what does their job here. */
@@ -63,6 +64,8 @@ int cli_load(Cli *cli, Text *errors) {
         int r = config_load(&cli->config, &source, errors);
         int level;
 
+        if (!r)
+                process_choose_remote(cli->config.sampling.remote_files);
         if (!r && log_level_parse(cli->config.daemon.log_level, &level) == 0)
                 log_set_level(level);
         return r;

@@ -253,9 +253,8 @@ static void add_object(JsonWriter *json, const SurveyEntry *entry, const Runtime
 static void tell_remote(Listing *listing, const Process *process) {
         if (*process->remote && ++listing->n_hints <= MAX_HINTS)
                 text_printf(&listing->hints,
-                            "spanprof: process %" PRIu32 " runs code of files on %s: these are not read, since their server "
-                            "may never answer\n",
-                            process->pid, process->remote);
+                            "spanprof: process %" PRIu32 " runs code of files on %s: these are not read, %s\n",
+                            process->pid, process->remote, process_why_unread(process));
 }
 
 /* With --verbose: what would be a ring but for one field. */

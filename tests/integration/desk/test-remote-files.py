@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a filesystem whose server has stopped answering: no verb waits for it, and each says why the
-program's stacks have no names."""
+"""Programs on FUSE. One whose server answers has whole stacks with names, as one on a disk has. For one whose
+server has stopped answering no verb waits, and each says why the program's stacks have no names."""
 import oracle
 
 oracle.enter()
@@ -13,6 +13,74 @@ import fuse_server
 import otlp_read
 import session
 import tap
+
+NOBODY = 65534
+
+
+CHAIN = "main;chain_frame;chain_frame;chain_frame;chain_leaf"
+DEPTH = "4"
+
+
+class Answering(session.TestCase):
+    """The kernel asks for names and attributes each time, as it does of sshfs after a second."""
+
+    def serve(self, **options):
+        data, where = (tap.VICTIMS / "victim-chain").read_bytes(), self.directory()
+        where.chmod(0o755)
+        try:
+            server = fuse_server.FuseServer(where, "chain", data, valid=0, **options)
+        except OSError as error:
+            tap.skip(f"kernel: mounts no FUSE here: {error}")
+        self.addCleanup(server.close)
+        return server
+
+    def record(self, *arguments):
+        """Samples, and the share of these that have the whole chain by name."""
+        where = self.directory()
+        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "-o", "x.folded", *arguments],
+                           env=session.clean_environment(), cwd=where)
+        self.assertEqual(child.wait(), 0, child.err)
+        rows = [line.rsplit(" ", 1) for line in (where / "x.folded").read_text().splitlines()]
+        n_all = sum(int(n) for _, n in rows)
+        self.assertGreater(n_all, 50)
+        return child, sum(int(n) for stack, n in rows if CHAIN in stack) / n_all
+
+    def test_a_command_on_it_has_whole_stacks_and_names(self):
+        server = self.serve()
+        child, share = self.record("--", server.file, DEPTH, "4")
+        self.assertGreater(share, 0.9, child.out)
+        self.assertNotIn("not read", child.err + child.out)
+
+    def test_one_that_lets_only_its_user_in_is_read_as_that_user(self):
+        server = self.serve(user=NOBODY, allow_other=False)
+        victim = self.spawn([server.file, DEPTH, "60"], user=NOBODY, group=NOBODY, extra_groups=[])
+        session.wait_cpu([victim.pid], 0.1)
+        with self.assertRaises(PermissionError):
+            open(server.file, "rb")  # we are root, and it is not enough
+        child, share = self.record("-p", str(victim.pid), "-d", "3")
+        self.assertGreater(share, 0.9, child.out)
+
+    def test_targets_says_nothing_of_it(self):
+        server = self.serve()
+        victim = self.spawn([server.file, DEPTH, "60"])
+        session.wait_cpu([victim.pid], 0.1)
+        listed = self.spawn([tap.SPANPROF, "targets", "-p", str(victim.pid), "--json"],
+                            env=session.clean_environment())
+        self.assertEqual(listed.wait(), 0, listed.err)
+        self.assertNotIn("not read", listed.err)
+        self.assertNotIn("unread_filesystem", json.loads(listed.out)[0])
+
+    def test_what_was_read_once_has_names_after_its_server_has_stopped(self):
+        server = self.serve()
+        victim = self.spawn([server.file, DEPTH, "60"])
+        session.wait_cpu([victim.pid], 0.1)
+        where, closed = self.directory(), server.n_closed
+        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "-d", "4", "-p", str(victim.pid),
+                            "-o", "x.folded"], env=session.clean_environment(), cwd=where)
+        tap.wait_until(lambda: server.n_closed > closed, "a reader of the file")
+        server.be_silent()
+        self.assertEqual(child.wait(), 0, child.err)
+        self.assertIn(CHAIN, (where / "x.folded").read_text())
 
 
 class Silent(session.TestCase):

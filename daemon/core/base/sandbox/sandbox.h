@@ -11,6 +11,7 @@
  *     worker      forked by a zygote: calls that compute and read; any other one kills it
  *     sweeper     root's capability to remove files, and no other; it reads one pipe, and unlinks
  *     opener      CAP_SYS_ADMIN, and no other; it reads one socket, and opens events of a whole CPU
+ *     remote      root's rights to read files, and to become another user; it copies files into memory
  */
 
 #include <stdbool.h>
@@ -24,3 +25,4 @@ int sandbox_enter_zygote(void);
 int sandbox_enter_worker(void);
 int sandbox_enter_sweeper(bool has_file);
 int sandbox_enter_opener(void);
+int sandbox_enter_remote_reader(void);

@@ -149,16 +149,17 @@ static bool place_by_link(DebugSearch *search, const char *before, const char *b
 
 static bool place(DebugSearch *search, unsigned at) {
         const char *root = symbol_object_root(search->object);
+        bool is_remote = object_number_is_remote(search->object->file);
 
         switch (at) {
         case 0:
                 return place_by_id(search, NULL);
         case 1:
-                return root && place_by_id(search, root);
+                return root && !is_remote && place_by_id(search, root);
         case 2:
-                return place_by_link(search, "", "");
+                return !is_remote && place_by_link(search, "", "");
         case 3:
-                return place_by_link(search, "", ".debug/");
+                return !is_remote && place_by_link(search, "", ".debug/");
         default:
                 return place_by_link(search, search->directory, "");
         }

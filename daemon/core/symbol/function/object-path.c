@@ -22,6 +22,7 @@
 #include "core/base/util/error.h"
 #include "core/symbol/object/htlhash.h"
 #include "core/symbol/object/object-file.h"
+#include "core/symbol/object/remote-files.h"
 
 enum {
         VDSO_MAX_BYTES = 16 << 10,      /* x86-64: two pages; reads stop at the end of its mapping */
@@ -88,6 +89,18 @@ int symbol_source_open(const SymbolSource *source, int *fdp, uint64_t *sizep, Sy
         return 0;
 }
 
+/* The file is on FUSE or a network filesystem: by its path its server would be asked. */
+static int open_copy(uint64_t number, int *fdp, uint64_t *sizep) {
+        _cleanup_(closep) int fd = -1;
+        struct stat st;
+
+        if (remote_files_open_number(number, &fd) || fstat(fd, &st) < 0)
+                return 1;
+        *fdp = take_fd(fd);
+        *sizep = (uint64_t)st.st_size;
+        return 0;
+}
+
 /* A file that took the place of the one that is meant has its path, and may have any build id. */
 static int open_by_path(const SymbolObject *object, int *fdp, uint64_t *sizep, SymbolState *statep) {
         _cleanup_(closep) int fd = -1;
@@ -95,6 +108,8 @@ static int open_by_path(const SymbolObject *object, int *fdp, uint64_t *sizep, S
         uid_t owner;
 
         *statep = SYMBOL_STATE_ABSENT;
+        if (object_number_is_remote(object->file))
+                return open_copy(object->file, fdp, sizep);
         if (object->path[0] != '/' ||
             symbol_file_look(symbol_object_root(object), object->path, &fd, &size, statep))
                 return 1;

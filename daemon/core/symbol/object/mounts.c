@@ -116,16 +116,41 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
         return find_kind(text, size, major, minor, &type, &type_size);
 }
 
+/* The number of an option `NAME=NUMBER`, among those behind the type. */
+static bool option(const char *p, const char *end, const char *name, uint32_t *valuep) {
+        const char *found = memmem(p, (size_t)(end - p), name, strlen(name)), *stop;
+
+        if (!found)
+                return false;
+        found += strlen(name);
+        for (stop = found; stop < end && *stop >= '0' && *stop <= '9'; stop++)
+                ;
+        return number(found, stop, valuep);
+}
+
+bool mounts_find_server(const char *text, size_t size, uint32_t major, uint32_t minor, MountServer *server) {
+        MountServer made = { 0 };
+        const char *type, *end;
+        size_t type_size;
+
+        if (find_kind(text, size, major, minor, &type, &type_size) != MOUNT_REMOTE)
+                return false;
+        end = memchr(type, '\n', (size_t)(text + size - type)) ?: text + size;
+        made.is_fuse = !memcmp(type, "fuse", MIN(type_size, (size_t)4));
+        made.has_user = made.is_fuse && option(type, end, "user_id=", &made.user) &&
+                option(type, end, "group_id=", &made.group);
+        memcpy(made.type, type, MIN(type_size, sizeof(made.type) - 1));
+        *server = made;
+        return true;
+}
+
 bool mounts_find_remote(const char *text, size_t size, uint32_t major, uint32_t minor,
                         char type[static MOUNTS_TYPE_SIZE]) {
-        const char *found;
-        size_t found_size;
+        MountServer server;
 
-        if (find_kind(text, size, major, minor, &found, &found_size) != MOUNT_REMOTE)
+        if (!mounts_find_server(text, size, major, minor, &server))
                 return false;
-        found_size = MIN(found_size, (size_t)MOUNTS_TYPE_SIZE - 1);
-        memcpy(type, found, found_size);
-        type[found_size] = 0;
+        memcpy(type, server.type, sizeof(server.type));
         return true;
 }
 
@@ -243,19 +268,24 @@ MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_
         return mounts->last;
 }
 
-bool mounts_remote_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
-                              char type[static MOUNTS_TYPE_SIZE]) {
+bool mounts_server_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
+                              MountServer *server) {
         const HeldMounts *list;
         bool is_found = false;
 
         if (!mounts->was_read)
                 read_list(mounts, proc_fd);
         if (mounts->text)
-                is_found = mounts_find_remote(mounts->text, mounts->size, major, minor, type);
+                is_found = mounts_find_server(mounts->text, mounts->size, major, minor, server);
         pthread_mutex_lock(&lock);
-        list = is_found ? NULL : find_held(mounts->device, mounts->is_held ? mounts->inode : 0);
+        list = mounts->is_held ? find_held(mounts->device, mounts->inode) : NULL;
         if (list)
-                is_found = mounts_find_remote(list->text, list->size, major, minor, type);
+                is_found = mounts_find_server(list->text, list->size, major, minor, server);
+        if (is_found)
+                server->is_own = true;
+        list = is_found ? NULL : find_held(0, 0);
+        if (list)
+                is_found = mounts_find_server(list->text, list->size, major, minor, server);
         pthread_mutex_unlock(&lock);
         return is_found;
 }

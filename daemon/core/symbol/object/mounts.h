@@ -32,6 +32,18 @@ enum {
 bool mounts_find_remote(const char *text, size_t size, uint32_t major, uint32_t minor,
                         char type[static MOUNTS_TYPE_SIZE]);
 
+/* A remote filesystem, as far as the list of mounts tells it. */
+typedef struct MountServer {
+        char type[MOUNTS_TYPE_SIZE];    /* "" = no list has that device */
+        bool is_fuse;
+        bool is_own;                    /* the process' own list has it */
+        bool has_user;                  /* a FUSE: who has mounted it, */
+        uint32_t user, group;           /* … whom alone it may let in */
+} MountServer;
+
+/* The first remote filesystem of that device. Return: false = there is none; *server is as it was. */
+bool mounts_find_server(const char *text, size_t size, uint32_t major, uint32_t minor, MountServer *server);
+
 /* As mounts_find(), of our own mount namespace; the list is kept and follows changes. Threads may call it. */
 MountKind mounts_of_us(uint32_t major, uint32_t minor);
 
@@ -52,9 +64,9 @@ typedef struct Mounts {
 /* As mounts_find(). @proc_fd: directory /proc/PID, of the same process each time. */
 MountKind mounts_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor);
 
-/* The same of a process, and of ourselves where its own list has no such device. */
-bool mounts_remote_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
-                              char type[static MOUNTS_TYPE_SIZE]);
+/* mounts_find_server() of a process, and of ourselves where its own list has no such device. */
+bool mounts_server_of_process(Mounts *mounts, int proc_fd, uint32_t major, uint32_t minor,
+                              MountServer *server);
 
 /* Before questions that come some time after the others: mounts may have changed. */
 static inline void mounts_renew(Mounts *mounts) {

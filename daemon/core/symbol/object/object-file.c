@@ -3,7 +3,8 @@
 /*
  * Opens a file that a target chose, without ever waiting for another machine or user:
  *
- *     1. the device in the maps line is looked up in mountinfo: FUSE and network filesystems end here;
+ *     1. the device in the maps line is looked up in mountinfo: of a file on FUSE or a network filesystem
+ *        nothing is opened but a copy, which others make (remote-files.h);
  *     2. O_PATH of /proc/PID/map_files/START-END, which is the mapped file itself, deleted or not
  *        (without CAP_CHECKPOINT_RESTORE: the path in the target's root, only out of the kernel's name cache);
  *     3. statx with AT_STATX_DONT_SYNC asks no server; anything but a regular file ends here;
@@ -13,6 +14,7 @@
  */
 #include "core/symbol/object/object-file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
@@ -27,6 +29,7 @@
 #include "core/base/file/file.h"
 #include "core/base/util/macro.h"
 #include "core/symbol/object/deleted.h"
+#include "core/symbol/object/remote-files.h"
 
 /* Asks the process' own list of mounts, then ours. */
 static MountKind mount_kind(ObjectSource *source, uint32_t major, uint32_t minor) {
@@ -137,7 +140,9 @@ bool object_file_is_same(const ObjectFile *then, const ObjectFile *now) {
 }
 
 uint64_t object_file_number(const ObjectFile *file) {
-        return hash_bytes(file, sizeof(*file)) ?: 1;
+        uint64_t number = hash_bytes(file, sizeof(*file)) & ~UINT64_C(1);
+
+        return (number ?: 2) | file->is_remote;
 }
 
 int object_file_number_of(int fd, uint64_t *numberp, uid_t *ownerp) {
@@ -147,9 +152,64 @@ int object_file_number_of(int fd, uint64_t *numberp, uid_t *ownerp) {
         if (!look(fd, &stx))
                 return OBJECT_E_UNREADABLE;
         file = known_by(&stx);
+        if (remote_files_number_of(file.device, file.inode, numberp, ownerp))
+                return 0;
         *numberp = object_file_number(&file);
         *ownerp = stx.stx_uid;
         return 0;
+}
+
+/* Asks for a copy of what was found. Return: 0 with *copy_fdp, OBJECT_E_AWAITED, OBJECT_E_REMOTE. */
+static int ask_copy(ObjectFile *file, uid_t owner, int path_fd, const MountServer *server,
+                    int *copy_fdp) {
+        switch (remote_files_ask(file, owner, path_fd, server, copy_fdp)) {
+        case REMOTE_FILE_THERE:
+                return 0;
+        case REMOTE_FILE_AWAITED:
+                return OBJECT_E_AWAITED;
+        default:
+                return OBJECT_E_REMOTE;
+        }
+}
+
+/*
+ * A FUSE that lets in none but its user tells nobody else what the file is like. The kernel has led us to it
+ * by the mapping, so its device and inode are those of the maps line.
+ */
+static int know_remote(const ObjectSource *source, int fd, bool by_path, ObjectFile *file, uid_t *ownerp) {
+        struct statx stx;
+        bool is_seen = look(fd, &stx);
+
+        if (is_seen ? !is_entry(fd, &stx, source, by_path) : errno != EACCES || by_path)
+                return OBJECT_E_REMOTE;
+        *file = is_seen ? known_by(&stx)
+                        : (ObjectFile){ .device = makedev(source->entry->major, source->entry->minor),
+                                        .inode = source->entry->inode };
+        file->is_remote = 1;
+        *ownerp = is_seen ? stx.stx_uid : 0;
+        return 0;
+}
+
+/* The O_PATH descriptor asks no server, neither when it is opened nor when it is closed. */
+static int look_remote(ObjectSource *source, int *copy_fdp, ObjectFile *filep) {
+        _cleanup_(closep) int fd = -1;
+        MountServer server = { 0 };
+        ObjectFile file;
+        uid_t owner;
+        bool by_path;
+        int r;
+
+        mounts_server_of_process(source->mounts, source->proc_fd, source->entry->major, source->entry->minor,
+                                 &server);
+        if (!remote_files_may_come(&server))
+                return OBJECT_E_REMOTE;
+        fd = open_mapped(source, &by_path);
+        if (fd < 0 || know_remote(source, fd, by_path, &file, &owner))
+                return OBJECT_E_REMOTE;
+        r = ask_copy(&file, owner, fd, &server, copy_fdp);
+        if (!r)
+                *filep = file;
+        return r;
 }
 
 int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep) {
@@ -158,7 +218,7 @@ int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, O
         bool by_path;
 
         if (!is_local(source, memory_device))
-                return OBJECT_E_REMOTE;
+                return look_remote(source, path_fdp, filep);
         fd = open_mapped(source, &by_path);
         if (fd < 0 || !look(fd, &stx) || !is_entry(fd, &stx, source, by_path))
                 return OBJECT_E_UNREADABLE;
@@ -178,9 +238,10 @@ int object_file_look_here(const char *path, int *path_fdp, ObjectFile *filep) {
         fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
         if (fd < 0 || !look(fd, &stx))
                 return OBJECT_E_UNREADABLE;
-        if (!is_trusted(mounts_of_us(stx.stx_dev_major, stx.stx_dev_minor), stx.stx_dev_major))
-                return OBJECT_E_REMOTE;
         *filep = known_by(&stx);
+        filep->is_remote = !is_trusted(mounts_of_us(stx.stx_dev_major, stx.stx_dev_minor), stx.stx_dev_major);
+        if (filep->is_remote)
+                return remote_files_open(filep, path_fdp) ? OBJECT_E_AWAITED : 0;
         *path_fdp = take_fd(fd);
         return 0;
 }
@@ -203,9 +264,12 @@ int object_file_open(const ObjectFile *file, int proc_fd, uint64_t start, uint64
                      int *fdp) {
         const MapsEntry where = { .start = start, .end = end };
         const ObjectSource source = { .proc_fd = proc_fd, .entry = &where, .path = path };
+        _cleanup_(closep) int path_fd = -1;
         bool by_path;
-        _cleanup_(closep) int path_fd = open_mapped(&source, &by_path);
 
+        if (file->is_remote)
+                return remote_files_open(file, fdp) ? OBJECT_E_UNREADABLE : 0;
+        path_fd = open_mapped(&source, &by_path);
         return open_same(file, path_fd, fdp);
 }
 
@@ -213,6 +277,8 @@ int object_file_open_here(const ObjectFile *file, const char *path, int *fdp) {
         _cleanup_(closep) int self = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path_fd = -1;
         const ObjectSource source = { .proc_fd = self, .path = path };
 
+        if (file->is_remote)
+                return remote_files_open(file, fdp) ? OBJECT_E_UNREADABLE : 0;
         path_fd = object_file_open_by_path(&source);
         return open_same(file, path_fd, fdp);
 }

@@ -24,6 +24,7 @@ typedef struct ObjectFile {
         uint64_t device, inode, size;
         int64_t mtime_ns, ctime_ns;
         int64_t btime_ns;               /* 0 = the filesystem does not tell */
+        uint64_t is_remote;             /* 1 = only a copy is ever read (remote-files.h) */
 } ObjectFile;
 
 enum {
@@ -33,6 +34,7 @@ enum {
         OBJECT_E_FULL,                  /* the cache is full of objects in use; counted */
         /* from object_file_open(): the file is gone, or another one is there */
         OBJECT_E_MOVED,
+        OBJECT_E_AWAITED,               /* a copy of it is being made: look again later */
 };
 
 /* Where a file is to be found: a mapping of a process. */
@@ -48,8 +50,8 @@ typedef struct ObjectSource {
 
 /*
  * Finds the file without opening it for reading. @memory_device: of the kernel's own tmpfs, which holds
- * memfds and which mountinfo does not list; 0 = unknown. Return: 0 with *path_fdp (O_PATH, owned by the
- * caller) and *filep, OBJECT_E_*.
+ * memfds and which mountinfo does not list; 0 = unknown. Return: 0 with *path_fdp (O_PATH, or of a copy,
+ * owned by the caller) and *filep, OBJECT_E_*.
  */
 int object_file_look(ObjectSource *source, dev_t memory_device, int *path_fdp, ObjectFile *filep);
 
@@ -78,6 +80,11 @@ bool object_file_is_same(const ObjectFile *then, const ObjectFile *now);
 
 /* A number of the file, which no target can choose, alike for equal ones in this process; never 0. */
 uint64_t object_file_number(const ObjectFile *file);
+
+/* Whether only a copy of that file is ever read: nothing is opened by its path, or beside it. */
+static inline bool object_number_is_remote(uint64_t number) {
+        return number & 1;
+}
 
 /* The number and the owner of what @fd is a descriptor of. Return: 0, OBJECT_E_UNREADABLE. */
 int object_file_number_of(int fd, uint64_t *numberp, uid_t *ownerp);

@@ -13,6 +13,7 @@
 #include "core/base/file/directory.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
+#include "core/symbol/object/remote-files.h"
 #include "host/sampling/context/ring.h"
 #include "host/sampling/discover/coroutine-engine.h"
 #include "host/sampling/process/object.h"
@@ -67,6 +68,8 @@ static int find_threads(Process *process, Publication *publication, ObjectCache 
         const char *unread;
         int r = process_read_mappings(process, objects);
 
+        while (!r && process->awaits_files && remote_files_wait())
+                r = process_read_mappings(process, objects);
         if (!r)
                 publication->thread = thread_context_find(process, &unread);
         return MIN(r, 0);

@@ -643,6 +643,17 @@ int targets_resolve_waiting(Targets *targets) {
         return error_fold(r);
 }
 
+int targets_reread_awaiting(Targets *targets) {
+        uint32_t at = 0;
+        Target *target;
+        int r = 0;
+
+        while (!r && (target = next_living(targets, &at)))
+                if (target->process->awaits_files)
+                        r = mapping_tracker_read(&targets->mappings, &target->mappings);
+        return error_fold(r);
+}
+
 static const Mapping *find_executable(const Process *process) {
         for (size_t i = 0; process->exe && i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];

@@ -168,6 +168,9 @@ int targets_refresh(Targets *targets, Process *process);
  */
 int targets_resolve_waiting(Targets *targets);
 
+/* Copies of files have come, or will not: reads the mappings of who waits for them. Return: 0, -errno. */
+int targets_reread_awaiting(Targets *targets);
+
 /* CPU time of all targets, dead ones included, each from when it became one; ns. Never goes down. */
 uint64_t targets_cpu_time(Targets *targets);
 

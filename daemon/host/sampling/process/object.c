@@ -367,7 +367,7 @@ static int count_problem(int r) {
                                                  [OBJECT_E_REMOTE] = COUNTER_OBJECTS_REMOTE,
                                                  [OBJECT_E_FULL] = COUNTER_OBJECTS_OVER_CAP };
 
-        if (r > 0)
+        if (r > 0 && r != OBJECT_E_AWAITED)
                 stat_add(counters[r], 1);
         return r;
 }

@@ -24,6 +24,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "core/symbol/object/remote-files.h"
 #include "host/sampling/process/text-copy.h"
 
 /* ---- who it is ---- */
@@ -387,6 +388,14 @@ int process_inherit(Process *process, const Process *parent, uint64_t time_ns) {
 
 /* ---- its mappings, read from /proc ---- */
 
+void process_choose_remote(bool reads_all) {
+        remote_files_choose(reads_all);
+}
+
+const char *process_why_unread(const Process *process) {
+        return remote_files_why(process->remote);
+}
+
 enum {
         FREE_TEXT = 256 << 10,          /* about 3,000 mappings */
         FILE_COST = 2 << 10,            /* bytes of text that cost as much as to know a file again */
@@ -414,6 +423,7 @@ struct ProcessReading {
         uint64_t begin_ns;
         bool was_paused;
         bool lacks_file;                /* a file could not be opened */
+        bool awaits_files;              /* copies of some are on their way */
         char remote[MOUNTS_TYPE_SIZE];  /* the filesystem of one that was left out for it */
         Noted *noted;                   /* changes that notices told meanwhile */
         size_t n_noted;
@@ -470,9 +480,10 @@ static int identify_vdso(ProcessReading *reading, const MapsEntry *entry, Mappin
 
 /* A device that no list has is not trusted either. */
 static void note_remote(ProcessReading *reading, const MapsEntry *entry) {
-        if (!mounts_remote_of_process(&reading->mounts, reading->proc_fd, entry->major, entry->minor,
-                                      reading->remote))
-                strcpy(reading->remote, "a hidden filesystem");
+        MountServer server = { .type = "a hidden filesystem" };
+
+        mounts_server_of_process(&reading->mounts, reading->proc_fd, entry->major, entry->minor, &server);
+        memcpy(reading->remote, server.type, sizeof(reading->remote));
 }
 
 static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mapping *mapping) {
@@ -483,6 +494,7 @@ static int identify_file(ProcessReading *reading, const MapsEntry *entry, Mappin
         if (r < 0)
                 return r;
         reading->lacks_file |= r;
+        reading->awaits_files |= r == OBJECT_E_AWAITED;
         if (r == OBJECT_E_REMOTE && !*reading->remote)
                 note_remote(reading, entry);
         /* JIT compilers keep their code in a memfd: memory in the shape of a file. */
@@ -844,6 +856,7 @@ static int finish_reading(Process *process, ProcessReading *reading) {
             (reading->lacks_file && !process_has_memory(reading->proc_fd)))
                 return PROCESS_E_GONE;
         memcpy(process->remote, reading->remote, sizeof(process->remote));
+        process->awaits_files = reading->awaits_files;
         r = adopt(process, reading, reading->begin_ns);
         return r ? r : change_noted(process, reading);
 }

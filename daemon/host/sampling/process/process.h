@@ -49,10 +49,17 @@ typedef struct Process {
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
         bool has_cpu_clock;
         char remote[MOUNTS_TYPE_SIZE];  /* filesystem of code that is not read for it; "" = there is none */
+        bool awaits_files;              /* copies of such code come: its mappings are to be read again then */
         ProcessLook *look;              /* from the identity until mappings are read; NULL = none */
         bool is_open;                   /* by process_new_open() */
         int proc_fd;                    /* directory in /proc, owned, while is_open */
 } Process;
+
+/* Whether files on network filesystems are read, too (remote-files.h). */
+void process_choose_remote(bool reads_all);
+
+/* Why the files of process->remote were left out, as the end of a sentence. */
+const char *process_why_unread(const Process *process);
 
 /* Reads identity and names. Return: 0, PROCESS_E_*, -ENOMEM. */
 int process_new(Process **processp, pid_t pid);

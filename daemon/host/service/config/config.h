@@ -83,6 +83,7 @@ typedef struct ConfigSampling {
         char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
         bool java_signatures;           /* in names of methods */
         bool jitter;
+        bool remote_files;              /* files of network filesystems are read, too */
         char *obi_map;                  /* path in a file system of BPF; "" = not read */
         char *hosts;                    /* host_share_parse() */
         uint64_t goroutines;            /* looked at in each process a second; 0 = none */

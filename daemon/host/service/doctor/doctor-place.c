@@ -151,6 +151,7 @@ typedef struct Count {
         uint32_t mute_pid;              /* the first of these, and what would switch it on */
         const TracingHint *hint;
         size_t n_remote;                /* chosen processes with code of files that are not read … */
+        const char *remote_why;
         uint32_t remote_pid;            /* … the first of these, and the type of its filesystem */
         char remote[MOUNTS_TYPE_SIZE];
 } Count;
@@ -178,6 +179,7 @@ static int count_entry(void *userdata, const SurveyEntry *entry) {
         if (*entry->process->remote && !count->n_remote++) {
                 count->remote_pid = entry->process->pid;
                 memcpy(count->remote, entry->process->remote, sizeof(count->remote));
+                count->remote_why = process_why_unread(entry->process);
         }
         count_mute(count, entry);
         return 0;
@@ -204,9 +206,9 @@ static void add_mute(Doctor *doctor, const Count *count) {
 static void add_remote(Doctor *doctor, const Count *count) {
         doctor_add(doctor, "filesystems", DOCTOR_WARN,
                    "findmnt -t fuse,nfs,nfs4,cifs,9p   # a program that is copied to a local filesystem is read",
-                   "%zu process%s of code of files on %s, the first is %" PRIu32 ": these are not read, since their server "
-                   "may never answer",
-                   count->n_remote, count->n_remote == 1 ? "" : "es", count->remote, count->remote_pid);
+                   "%zu process%s of code of files on %s, the first is %" PRIu32 ": these are not read, %s",
+                   count->n_remote, count->n_remote == 1 ? "" : "es", count->remote, count->remote_pid,
+                   count->remote_why);
 }
 
 static void check_targets(Doctor *doctor) {

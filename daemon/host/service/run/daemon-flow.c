@@ -305,9 +305,9 @@ static void say_remote(const Process *process) {
         uint64_t n_skipped;
 
         if (*process->remote && log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
-                log_warning("process %" PRIu32 " (%s) runs code of files on %s: these are not read, since their server may "
-                            "never answer, so its stacks end there and have no names",
-                            process->pid, process->comm, process->remote);
+                log_warning("process %" PRIu32 " (%s) runs code of files on %s: these are not read, %s. Its "
+                            "stacks end there and have no names",
+                            process->pid, process->comm, process->remote, process_why_unread(process));
 }
 
 int daemon_on_mapped(void *userdata, const Process *process) {

@@ -80,7 +80,7 @@ typedef struct DaemonLoop {
         sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
         sd_event_source *turn;          /* on while the first samples are on their way */
-        sd_event_source *tables_work, *tables_ready, *threads_ready;
+        sd_event_source *tables_work, *tables_ready, *threads_ready, *copies_ready;
         ClockWatch *clock_watch;
         enum daemon_pace pace;
         uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */

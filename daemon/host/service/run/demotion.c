@@ -16,6 +16,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/symbol/debug/debuginfod.h"
+#include "core/symbol/object/remote-files.h"
 #include "host/delivery/spool/spool.h"
 #include "host/service/control/control.h"
 #include "host/service/control/summary.h"
@@ -159,6 +160,9 @@ int demotion_enter(Demotion *demotion, const Config *config) {
         int r;
 
         *demotion = (Demotion){ 0 };
+        r = remote_files_start();
+        if (r)
+                log_notice("programs on FUSE are not read: there is no process for that (%s)", strerror(-r));
         if (geteuid() != 0)
                 return give_admin_up();
         r = demotion_choose(config, &demotion->user, &demotion->stays);

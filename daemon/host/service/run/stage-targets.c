@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 
 #include "core/base/util/error.h"
+#include "core/symbol/object/remote-files.h"
 #include "host/service/run/daemon-flow.h"
 
 /* Files that stay known though no target maps them: the next target may. */
@@ -35,6 +36,26 @@ static int make_threads(Daemon *daemon) {
                             thread_reader_fd(daemon->stages.threads), EPOLLIN, on_threads_ready, daemon);
         if (r >= 0)
                 r = sd_event_source_set_exit_on_failure(daemon->loop.threads_ready, true);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* Copies of files on FUSE and network filesystems: once they are there, the stacks in them can be walked. */
+static int look_for_copies(Daemon *daemon) {
+        return remote_files_tend() ? error_fold(targets_reread_awaiting(daemon->stages.targets)) : 0;
+}
+
+static int on_copies_ready(sd_event_source *source, int fd, uint32_t events, void *userdata) {
+        return look_for_copies(userdata);
+}
+
+static int watch_copies(Daemon *daemon) {
+        int fd = remote_files_fd(), r = 0;
+
+        if (fd >= 0)
+                r = sd_event_add_io(daemon->loop.event, &daemon->loop.copies_ready, fd, EPOLLIN,
+                                    on_copies_ready, daemon);
+        if (r >= 0 && fd >= 0)
+                r = sd_event_source_set_exit_on_failure(daemon->loop.copies_ready, true);
         return r < 0 ? error_origin(r) : 0;
 }
 
@@ -64,6 +85,8 @@ static int make(Daemon *daemon) {
         r = targets_new(&daemon->stages.targets, &targets);
         if (!r && daemon->totals->zygotes)
                 r = make_threads(daemon);
+        if (!r)
+                r = watch_copies(daemon);
         return error_fold(r);
 }
 
@@ -75,8 +98,10 @@ static void describe(Daemon *daemon, Metrics *metrics) {
 static void release(Daemon *daemon) {
         targets_free(daemon->stages.targets);
         sd_event_source_disable_unref(daemon->loop.threads_ready);
+        sd_event_source_disable_unref(daemon->loop.copies_ready);
         thread_reader_free(daemon->stages.threads);
         object_cache_free(daemon->stages.objects);
 }
 
-const Stage stage_targets = { .name = "targets", .make = make, .describe = describe, .release = release };
+const Stage stage_targets = { .name = "targets", .make = make, .drained = look_for_copies,
+                              .second = look_for_copies, .describe = describe, .release = release };

@@ -43,6 +43,25 @@ Test(mounts, tells_local_from_remote_by_type) {
         cr_assert_eq(find(0, 50), MOUNT_REMOTE);        /* in doubt */
 }
 
+Test(mounts_find_server, says_who_has_mounted_a_fuse) {
+        static const char users[] = "1 1 0:9 / /x rw - fuse.squashfuse s rw,user_id=1000,group_id=100,allow_other\n"
+                                    "2 1 0:10 / /y rw - nfs4 s:/user_id=7 rw,user_id=3,group_id=4\n"
+                                    "3 1 0:11 / /z rw - fuse.x s rw,user_id=5";
+        MountServer server = { .type = "as it was" };
+
+        cr_assert(!mounts_find_server(users, sizeof(users) - 1, 0, 12, &server));
+        cr_assert_str_eq(server.type, "as it was");
+        cr_assert(mounts_find_server(users, sizeof(users) - 1, 0, 9, &server));
+        cr_assert_str_eq(server.type, "fuse.squashfuse");
+        cr_assert(server.is_fuse && server.has_user);
+        cr_assert_eq(server.user, 1000);
+        cr_assert_eq(server.group, 100);
+        cr_assert(mounts_find_server(users, sizeof(users) - 1, 0, 10, &server));
+        cr_assert(!server.is_fuse && !server.has_user);
+        cr_assert(mounts_find_server(users, sizeof(users) - 1, 0, 11, &server));
+        cr_assert(server.is_fuse && !server.has_user, "without the group");
+}
+
 Test(mounts_find_remote, says_the_type_of_what_is_remote_and_nothing_else) {
         static const char long_line[] = "1 1 0:9 / /x rw - fuse.a-name-of-a-type-that-is-long s rw\n";
         char type[MOUNTS_TYPE_SIZE] = "as it was";

@@ -25,6 +25,9 @@ Test(object_file, is_told_from_others_by_each_part) {
 
         cr_assert_eq(object_file_number(&known), object_file_number(&same));
         cr_assert_neq(object_file_number(&known), 0);
+        cr_assert_not(object_number_is_remote(object_file_number(&known)));
+        same.is_remote = 1;
+        cr_assert(object_number_is_remote(object_file_number(&same)));
         for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
                 cr_assert_neq(object_file_number(&known), object_file_number(&others[i]), "part %zu", i);
                 cr_assert_eq(object_file_is_same(&known, &others[i]), i == 4,

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Copies of files as the reader makes them, here of a local disk. What a silent server does is shown on real
+ * FUSE mounts by tests/integration/desk/test-remote-files.py.
+ */
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/sandbox/remote-reader.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
+#include "core/symbol/object/object-file.h"
+#include "core/symbol/object/remote-files.h"
+#include "work-directory.h"
+
+TestSuite(remote_files, .init = work_directory_make, .fini = work_directory_remove);
+TestSuite(remote_reader, .init = work_directory_make, .fini = work_directory_remove);
+
+enum { LONG = 300000 };                 /* bytes: more than two pieces */
+
+static const MountServer own_fuse = { .type = "fuse.x", .is_fuse = true, .is_own = true };
+
+static int make_file(const char *name, size_t size) {
+        _cleanup_(closep) int fd = open(work_path(name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        cr_assert_geq(fd, 0);
+        for (size_t i = 0; i < size; i += sizeof(uint32_t)) {
+                uint32_t word = (uint32_t)(i * UINT32_C(2654435761));
+
+                cr_assert_eq(write(fd, &word, sizeof(word)), sizeof(word));
+        }
+        return open(work_path(name), O_PATH | O_CLOEXEC);
+}
+
+static void compare(const char *name, int copy_fd, size_t size) {
+        _cleanup_(closep) int fd = open(work_path(name), O_RDONLY | O_CLOEXEC);
+        static char wanted[LONG + 1], got[LONG + 1];
+
+        cr_assert_eq(pread(fd, wanted, sizeof(wanted), 0), (ssize_t)size);
+        cr_assert_eq(pread(copy_fd, got, sizeof(got), 0), (ssize_t)size);
+        cr_assert_eq(memcmp(wanted, got, size), 0);
+}
+
+static RemoteReply last_reply(RemoteReader *reader, int *fdp, unsigned *n_beforep) {
+        uint64_t until_ns = clock_monotonic_ns() + 60 * NS_PER_SEC;
+        RemoteReply reply = { 0 };
+
+        *n_beforep = 0;
+        while (clock_monotonic_ns() < until_ns) {
+                remote_reader_wait(reader, until_ns);
+                if (remote_reader_hear(reader, &reply, fdp))
+                        continue;
+                if (reply.result != REMOTE_READER_GOES_ON)
+                        return reply;
+                ++*n_beforep;
+        }
+        cr_assert_fail("no reply");
+        return reply;
+}
+
+Test(remote_reader, copies_a_file_says_how_far_it_is_and_seals_the_copy) {
+        const RemoteRequest request = { .serial = 7, .max_bytes = LONG };
+        RemoteReader *reader = NULL;
+        int path_fd = make_file("x", LONG), fd;
+        RemoteReply reply;
+        unsigned n_before;
+
+        cr_assert_eq(remote_reader_new(&reader), 0);
+        cr_assert_eq(remote_reader_ask(reader, &request, path_fd), 0);
+        reply = last_reply(reader, &fd, &n_before);
+        cr_assert_eq(reply.serial, 7);
+        cr_assert_eq(reply.result, 0);
+        cr_assert_eq(reply.size, LONG);
+        cr_assert_geq(n_before, 2);
+        compare("x", fd, LONG);
+        cr_assert_eq(pwrite(fd, "y", 1, 0), -1);
+        cr_assert_eq(errno, EPERM);
+        close(fd);
+        close(path_fd);
+        remote_reader_free(reader);
+}
+
+Test(remote_reader, refuses_what_is_too_long_empty_or_no_file) {
+        RemoteReader *reader = NULL;
+        int fds[] = { make_file("long", LONG), make_file("empty", 0), open(work_path("."), O_PATH | O_CLOEXEC) };
+        unsigned n_before;
+        int fd;
+
+        cr_assert_eq(remote_reader_new(&reader), 0);
+        for (uint32_t i = 0; i < ARRAY_SIZE(fds); i++) {
+                const RemoteRequest request = { .serial = i + 1, .max_bytes = LONG - 1 };
+                RemoteReply reply;
+
+                cr_assert_eq(remote_reader_ask(reader, &request, fds[i]), 0);
+                reply = last_reply(reader, &fd, &n_before);
+                cr_assert_eq(reply.serial, i + 1);
+                cr_assert_eq(reply.result, -EFBIG, "%u", i);
+                cr_assert_eq(fd, -1);
+                close(fds[i]);
+        }
+        remote_reader_free(reader);
+}
+
+static ObjectFile known(int path_fd) {
+        struct stat st;
+
+        cr_assert_eq(fstat(path_fd, &st), 0);
+        return (ObjectFile){ .device = st.st_dev, .inode = st.st_ino, .size = (uint64_t)st.st_size,
+                             .is_remote = 1 };
+}
+
+Test(remote_files, are_asked_for_once_and_are_there_for_all) {
+        int path_fd = make_file("x", LONG), fd = -1, other = -1;
+        ObjectFile file = known(path_fd);
+        uint64_t number = 0;
+        struct stat st;
+        uid_t owner = 0;
+
+        cr_assert_eq(remote_files_open(&file, &fd), 1);
+        cr_assert_eq(remote_files_ask(&file, 4711, path_fd, &own_fuse, &fd), REMOTE_FILE_AWAITED);
+        cr_assert_eq(remote_files_open(&file, &fd), 1);
+        cr_assert(remote_files_wait());
+        cr_assert_not(remote_files_tend(), "nothing is awaited any more");
+        cr_assert_eq(remote_files_ask(&file, 4711, path_fd, &own_fuse, &fd), REMOTE_FILE_THERE);
+        compare("x", fd, LONG);
+        cr_assert_eq(fstat(fd, &st), 0);
+        cr_assert(remote_files_number_of(st.st_dev, st.st_ino, &number, &owner));
+        cr_assert_eq(number, object_file_number(&file));
+        cr_assert(object_number_is_remote(number));
+        cr_assert_eq(owner, 4711);
+        cr_assert_eq(remote_files_open_number(number, &other), 0);
+        compare("x", other, LONG);
+        close(fd);
+        close(other);
+        close(path_fd);
+        remote_files_stop();
+        cr_assert_eq(remote_files_open(&file, &fd), 1);
+}
+
+/* A FUSE that lets in none but its user tells us neither size nor times. */
+Test(remote_files, of_which_nothing_is_known_get_size_and_times_with_the_copy) {
+        int path_fd = make_file("x", LONG), fd = -1;
+        ObjectFile file = known(path_fd);
+        ObjectFile asked = { .device = file.device, .inode = file.inode, .is_remote = 1 };
+        struct stat st;
+
+        cr_assert_eq(fstat(path_fd, &st), 0);
+        cr_assert_eq(remote_files_ask(&asked, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_AWAITED);
+        cr_assert(remote_files_wait());
+        cr_assert_eq(remote_files_ask(&asked, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_THERE);
+        compare("x", fd, LONG);
+        cr_assert_eq(asked.size, LONG);
+        cr_assert_eq(asked.mtime_ns, st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec);
+        close(fd);
+        cr_assert_eq(remote_files_open(&asked, &fd), 0);
+        close(fd);
+        close(path_fd);
+        remote_files_stop();
+}
+
+Test(remote_files, a_file_of_another_size_than_it_had_is_left) {
+        int path_fd = make_file("x", 4096), fd = -1;
+        ObjectFile file = known(path_fd);
+
+        file.size = 4092;
+        cr_assert_eq(remote_files_ask(&file, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_AWAITED);
+        cr_assert(remote_files_wait());
+        cr_assert_eq(remote_files_ask(&file, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_LEFT);
+        close(path_fd);
+        remote_files_stop();
+}
+
+Test(remote_files, of_network_filesystems_and_other_namespaces_come_if_they_are_chosen) {
+        const MountServer network = { .type = "nfs4", .is_own = true }, hidden = { 0 },
+                          elsewhere = { .type = "fuse.x", .is_fuse = true };
+
+        cr_assert(remote_files_may_come(&own_fuse));
+        cr_assert_not(remote_files_may_come(&network));
+        cr_assert_not(remote_files_may_come(&hidden));
+        cr_assert_not(remote_files_may_come(&elsewhere));
+        remote_files_choose(true);
+        cr_assert(remote_files_may_come(&network));
+        cr_assert(remote_files_may_come(&hidden));
+        cr_assert(remote_files_may_come(&elsewhere));
+}
+
+Test(remote_files, many_at_once_wait_for_their_turn) {
+        int path_fds[2 * REMOTE_READER_MAX_COPIES], fd = -1;
+        unsigned n_there = 0;
+        char name[16];
+
+        for (unsigned i = 0; i < ARRAY_SIZE(path_fds); i++) {
+                snprintf(name, sizeof(name), "%u", i);
+                path_fds[i] = make_file(name, 8192);
+        }
+        for (unsigned turn = 0; turn < ARRAY_SIZE(path_fds) && n_there < ARRAY_SIZE(path_fds); turn++) {
+                n_there = 0;
+                for (unsigned i = 0; i < ARRAY_SIZE(path_fds); i++) {
+                        ObjectFile file = known(path_fds[i]);
+                        RemoteState state = remote_files_ask(&file, 0, path_fds[i], &own_fuse, &fd);
+
+                        cr_assert_neq(state, REMOTE_FILE_LEFT);
+                        n_there += state == REMOTE_FILE_THERE;
+                        if (state == REMOTE_FILE_THERE)
+                                close(fd);
+                }
+                remote_files_wait();
+        }
+        cr_assert_eq(n_there, ARRAY_SIZE(path_fds));
+        remote_files_stop();
+}
