@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 
+import pythons
 import session
 import tap
 
@@ -149,6 +150,31 @@ class Desk(session.TestCase):
             return [row["name"] for row in json.loads(done.stdout)["functions"]]
 
         self.assertTrue(tap.wait_until(lambda: "share_50" in shown(), "its hottest function"))
+
+    def test_which_task_of_asyncio_is_it(self):
+        """Their names from Python 3.14 on, in the tables of a recording, of a report and of top; before, that there are none."""
+        (self.where / "shop.py").write_text(
+            "import asyncio, os, time\n"
+            "def price(n):\n    t = 0\n    for i in range(n): t = (t * 31 + i) & 0xffff\n    return t\n"
+            "async def serve(n):\n"
+            "    while time.process_time() < 1.5: price(n); await asyncio.sleep(0)\n"
+            "async def main():\n"
+            "    await asyncio.gather(*(asyncio.create_task(serve(n), name=name)\n"
+            "                           for n, name in ((20000, 'checkout'), (4000, 'search'))))\n"
+            "asyncio.run(main())\n")
+        found = pythons.all_of_them() if tap.LONG else pythons.here()
+        for version, python in {max(found): found[max(found)], min(found): found[min(found)]}.items():
+            with self.subTest(version):
+                said = self.at_desk("record", "-o", "a.otlp", "--", python, "shop.py").stderr
+                rows = re.findall(r"(?m)^ +[\d.]+ %  (checkout|search) +python", said)
+                self.assertEqual(rows, ["checkout", "search"] if version >= (3, 14) else [], said)
+                self.assertEqual("  tasks      of asyncio have no names here: those are read of Python 3.14" in said,
+                                 version < (3, 14), said)
+                if version < (3, 14):
+                    continue
+                self.assertRegex(self.at_desk("report", "a.otlp").stdout, r"\nTasks\n.*\n +\d+ +[\d.]+%  checkout ")
+                alone = self.at_desk("report", "--json", "--coroutine", "search", "a.otlp").stdout
+                self.assertEqual([row["name"] for row in json.loads(alone)["profiles"][0]["coroutines"]], ["search"])
 
     def test_who_never_woke_up(self):
         """The order that waits for nobody, by its function; nothing is left beside the trace."""

@@ -26,7 +26,7 @@ static const char *const service_keys[] = { "service.name", NULL };
 static const char *const host_keys[] = { "host.name", NULL };
 static const char *const thread_keys[] = { "thread.id", "thread.name", NULL };
 static const char *const coroutine_keys[] = { "coroutine.id", "coroutine.probe_id", "coroutine.station",
-                                              NULL };
+                                              "coroutine.name", NULL };
 
 static bool by_process(const FilterOptions *options) {
         return options->n_pids || options->comms.n_items || options->processes.n_items;

@@ -34,7 +34,7 @@ typedef struct FilterOptions {
         FilterWords spans, traces;      /* hex digits; leading zeros may be missing */
         /* globs on the operation of a span, by its attributes or by `operation` */
         FilterWords operations;
-        FilterWords coroutines;         /* id, probe id, or number of the station */
+        FilterWords coroutines;         /* id, probe id, number of the station, or name of a task */
         FilterWords types;              /* globs on the type of measurement: samples, suspended … */
         /* The operation of a link by a list of spans, or NULL. May itself be NULL. */
         const char *(*operation)(const WindowLink *link, void *userdata);

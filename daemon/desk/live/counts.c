@@ -122,19 +122,21 @@ static int add_thread(Adding *adding, const WindowProfile *profile, const uint32
         return add_row(adding, COUNTS_THREADS, value, value);
 }
 
-/* A sample of none counts in no row. */
+/* A sample of none counts in no row. A task has a name in the place of a station. */
 static int add_coroutine(Adding *adding, const WindowProfile *profile, const uint32_t *set, size_t n,
                          uint64_t value) {
-        char station[24], probe[24], birth[24], process[24];
+        char station[24], probe[24], birth[24], process[24], task[24];
         const char *number = find_attribute(adding, set, n, "coroutine.station", station);
+        const char *name = find_attribute(adding, set, n, "coroutine.name", task);
 
-        if (!*number)
+        if (!*number && !*name)
                 return 0;
         begin_key(adding);
         add_text(adding, number);
         add_text(adding, find_attribute(adding, set, n, "coroutine.probe_id", probe));
         add_text(adding, find_attribute(adding, set, n, "coroutine.birth_ns", birth));
         add_text(adding, process_name(adding, profile->resource, process));
+        add_text(adding, *name ? name : number);
         return add_row(adding, COUNTS_COROUTINES, value, value);
 }
 

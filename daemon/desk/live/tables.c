@@ -95,6 +95,13 @@ static const Shares operations = {
         { 0, 1 },
 };
 
+/* Tasks of asyncio, and coroutines that have stations. */
+static const Shares tasks = {
+        COUNTS_COROUTINES, 3,
+        { { "share", COLUMN_RIGHT }, { "task", COLUMN_CUT }, { "of", COLUMN_CUT } },
+        { 4, 3 },
+};
+
 static const Shares spans = {
         COUNTS_SPANS, 5,
         { { "share", COLUMN_RIGHT }, { "span", COLUMN_LEFT }, { "of trace", COLUMN_LEFT }, { "of", COLUMN_CUT },
@@ -186,6 +193,12 @@ static int print_truncated(const Counts *counts, FILE *out) {
         return 0;
 }
 
+static bool ends_with(const char *name, const char *end) {
+        size_t n = strlen(name);
+
+        return n >= strlen(end) && !strcmp(name + n - strlen(end), end);
+}
+
 static bool begins_with(const char *name, const char *start) {
         return !strncmp(name, start, strlen(start));
 }
@@ -208,7 +221,8 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
         };
         const char *hint = stat_get(COUNTER_OBJECTS_REMOTE)
                 ? "files on FUSE or a network are not read; `spanprof targets` says which process has such"
-                : "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
+                : "a program can name such code in /tmp/perf-PID.map, as `node --perf-basic-prof` and `jcmd PID "
+                  "Compiler.perfmap` do";
         _cleanup_(freep) CountsRow *rows = NULL;
         size_t n;
 
@@ -230,9 +244,11 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
 }
 
 /* Of an interpreter it is not its own symbols that people miss. */
-static const char *hint_for_file(const char *object, const TablesFormat *format) {
+static const char *hint_for_file(const char *object, bool has_python, const TablesFormat *format) {
         if (begins_with(object, "python") || begins_with(object, "libpython"))
                 return !format->has_python ? OFF("Python", "python")
+                        : has_python       ? "the interpreter itself, beside the functions of Python that it runs; packages "
+                                             "of debug symbols name its own"
                                            : "the interpreter itself; `spanprof targets --verbose` says whether "
                                              "functions of Python are read";
         if (begins_with(object, "libjvm"))
@@ -257,12 +273,14 @@ static bool is_unnamed(const char *function, const char *object) {
  */
 static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE *out) {
         _cleanup_(freep) CountsRow *rows = NULL;
+        bool has_python = false;
         uint64_t n_code = 0, n_files = 0, least = counts->n_events / 10;
         const char *most = "";
         size_t n;
         int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_SELF, &rows, &n);
 
         for (size_t i = 0; i < n && !r; i++) {
+                has_python |= ends_with(rows[i].texts[1], ".py");
                 /* it calls into its runtime, which has names: what counts is where it took part */
                 if (!strcmp(rows[i].texts[0], COUNTS_NO_NAME)) {
                         n_code = MAX(n_code, rows[i].total);
@@ -278,8 +296,25 @@ static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE 
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));
                 text_print(most, strlen(most), out);
-                fprintf(out, ": %s\n", hint_for_file(most, format));
+                fprintf(out, ": %s\n", hint_for_file(most, has_python, format));
         }
+        return r;
+}
+
+/* A loop of asyncio whose samples are of no task that has a name. */
+static int print_tasks_unread(const Counts *counts, FILE *out) {
+        _cleanup_(freep) CountsRow *functions = NULL, *known = NULL;
+        size_t n, n_known;
+        bool has_loop = false;
+        int r = counts_rows(counts, COUNTS_FUNCTIONS, COUNTS_BY_TOTAL, &functions, &n);
+
+        if (!r)
+                r = counts_rows(counts, COUNTS_COROUTINES, COUNTS_BY_SELF, &known, &n_known);
+        for (size_t i = 0; !r && !n_known && i < n && !has_loop; i++)
+                has_loop = ends_with(functions[i].texts[0], "_run_once") &&
+                        !strcmp(functions[i].texts[1], "base_events.py");
+        if (has_loop)
+                fprintf(out, "  tasks      of asyncio have no names here: those are read of Python 3.14 and newer\n");
         return r;
 }
 
@@ -312,6 +347,8 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
                 fprintf(out, "  in spans   %.1f %%\n", percent(counts->n_linked, counts->n_events));
         r = print_unnamed(counts, format, out);
         if (!r)
+                r = print_tasks_unread(counts, out);
+        if (!r)
                 r = print_truncated(counts, out);
         print_mappings(out);
         return r;
@@ -343,6 +380,8 @@ int tables_print(const Counts *counts, const Summary *summary, const TablesForma
                 r = print_shares(counts, &waits, counts->wait_ns, &wide, out);
         if (!r)
                 r = print_shares(counts, &operations, counts->n_events, &wide, out);
+        if (!r)
+                r = print_shares(counts, &tasks, counts->n_events, &wide, out);
         if (!r)
                 r = print_shares(counts, &spans, counts->n_events, &wide, out);
         return r ? r : print_lines(counts, summary, format, out);

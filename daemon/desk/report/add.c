@@ -214,6 +214,8 @@ static int adding_coroutine_attribute(Adding *adding, const char *key, const Win
                 return report_names_string(&adding->names, attribute->string, &coroutine->probe_id);
         if (!strcmp(key, "id"))
                 return report_names_string(&adding->names, attribute->string, &coroutine->id);
+        if (!strcmp(key, "name"))
+                return report_names_string(&adding->names, attribute->string, &coroutine->name);
         return strcmp(key, "state") ? 0 : report_names_string(&adding->names, attribute->string, statep);
 }
 
@@ -247,7 +249,8 @@ static int adding_wait_attribute(Adding *adding, const char *key, const WindowAt
 /* Many coroutines of many processes have the same station: the process is a part of who it is. */
 static int adding_coroutine(Adding *adding, uint32_t process, ReportCoroutine *coroutine, uint32_t *indexp) {
         *indexp = 0;
-        if (!coroutine->station && !coroutine->probe_id && !coroutine->birth_ns && !coroutine->id)
+        if (!coroutine->station && !coroutine->probe_id && !coroutine->birth_ns && !coroutine->id &&
+            !coroutine->name)
                 return 0;
         coroutine->process = process;
         return report_intern(adding->report, &adding->report->coroutines, coroutine, sizeof(*coroutine),

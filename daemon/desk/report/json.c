@@ -66,6 +66,8 @@ static void add_coroutine(Json *json, const uint32_t *key) {
                 json_number(&json->writer, "birth_ns", row->birth_ns);
         if (row->id)
                 json_text(&json->writer, "id", report_string(report, row->id));
+        if (row->name)
+                json_text(&json->writer, "name", report_string(report, row->name));
         if (!text_u64(report_attribute(report, row->process, "process.pid"), UINT32_MAX, &pid))
                 json_number(&json->writer, "pid", pid);
         json_text(&json->writer, "state", report_string(report, key[2]));

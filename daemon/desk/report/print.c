@@ -340,6 +340,47 @@ static void add_coroutine(TextTable *table, const Printer *printer, const Report
                 text_table_add(table, "%s", process);
 }
 
+/* Tasks have names, and neither a station nor a birth: they have a table of their own. Return: how many. */
+static size_t take_tasks(const Printer *printer, TallyRow *rows, size_t n, bool are_tasks) {
+        size_t n_taken = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                const ReportCoroutine *coroutine = report_coroutine(printer->report, rows[i].key[1]);
+                bool is_task = coroutine->name && !coroutine->station;
+
+                if (is_task == are_tasks)
+                        rows[n_taken++] = rows[i];
+        }
+        return n_taken;
+}
+
+static int print_tasks(const Printer *printer) {
+        static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
+                                          { "task", COLUMN_CUT }, { "process", COLUMN_CUT } };
+        const Report *report = printer->report;
+        bool one_process = report_section(report, printer->section)->process;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_COROUTINES, printer->section, 0, &rows, &n);
+
+        if (r)
+                return error_fold(r);
+        n = take_tasks(printer, rows, n, true);
+        text_table_init(&table, columns, ARRAY_SIZE(columns) - one_process);
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const ReportCoroutine *task = report_coroutine(report, rows[i].key[1]);
+                char process[160];
+
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", report_string(report, task->name));
+                print_process_name(report, task->process, process, sizeof(process));
+                if (!one_process)
+                        text_table_add(&table, "%s", process);
+        }
+        return sheet_table(&printer->sheet, &table, "Tasks", n, "tasks");
+}
+
 static int print_coroutines(const Printer *printer) {
         static const Column columns[] = { { "value", COLUMN_RIGHT },     { "", COLUMN_RIGHT },
                                           { "suspended", COLUMN_RIGHT }, { "station", COLUMN_RIGHT },
@@ -355,6 +396,7 @@ static int print_coroutines(const Printer *printer) {
 
         if (r)
                 return error_fold(r);
+        n = take_tasks(printer, rows, n, false);
         text_table_init(&table, columns, ARRAY_SIZE(columns) - one_process);
         for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
                 add_value(&table, printer, rows[i].self);
@@ -597,6 +639,8 @@ static int print_tables(const Printer *printer) {
                 r = print_spans(printer);
         if (!r)
                 r = print_coroutines(printer);
+        if (!r)
+                r = print_tasks(printer);
         return r ? error_fold(r) : 0;
 }
 

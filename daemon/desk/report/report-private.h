@@ -39,7 +39,8 @@ typedef struct ReportKind {
 typedef struct ReportCoroutine {
         uint64_t birth_ns;
         uint32_t process, station;      /* station: number + 1 */
-        uint32_t probe_id, id;          /* strings */
+        uint32_t probe_id, id, name;    /* strings; only a task has a name */
+        uint32_t nothing;               /* instead of padding, as this is a key */
 } ReportCoroutine;
 
 /* A process is one row, also where its resource changes later (core/profile/process-identity.h). */

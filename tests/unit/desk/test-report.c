@@ -537,6 +537,41 @@ Test(report, tells_coroutines_of_two_processes_apart_and_joins_how_long_each_was
         assert_has(json, "\"state\":\"suspended\",\"suspended_ns\":1500000,\"value\":1500000}");
 }
 
+/* Tasks of asyncio: 3 samples of checkout, 1 of search, of which a name may bear anything; 1 of a station. */
+Test(report, has_a_table_of_tasks_by_name_beside_that_of_coroutines) {
+        static const char *const names[] = { "checkout", "checkout", "checkout", "se\033[2Jarch" };
+        _cleanup_(window_freep) Window *window = NULL;
+        _cleanup_(report_freep) Report *report = NULL;
+        _cleanup_(freep) char *text = NULL, *json = NULL;
+        uint32_t profile, stack, row, set;
+        size_t size;
+        FILE *out = open_memstream(&text, &size), *json_out = open_memstream(&json, &size);
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        window_set_period(window, PROFILE_CPU, PERIOD);
+        profile = profile_of(window, resource_of(window, 4711, "shop", "store"), PROFILE_CPU);
+        stack = STACK("hot", "main");
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                cr_assert_eq(window_attribute_string(window, "coroutine.name", names[i], strlen(names[i]), &row), 0);
+                cr_assert_eq(window_attribute_set(window, &row, 1, &set), 0);
+                sample(window, profile, stack, set, 0, 1, 1);
+        }
+        sample(window, profile, stack, coroutine(window, 3, "running"), 0, 1, 1);
+        cr_assert_eq(window_close(window, START + 1000), 0);
+        cr_assert_eq(report_new(&report, &(ReportOptions){ 0 }), 0);
+        cr_assert_eq(report_add(report, window), 0);
+        cr_assert_eq(report_print(report, &(ReportFormat){ .width = 80 }, out), 0);
+        cr_assert_eq(report_print_json(report, &(ReportFormat){ .width = 80 }, json_out), 0);
+        fclose(out);
+        fclose(json_out);
+        assert_has(text, "\nTasks\n"
+                         "  value         task        process\n"
+                         "      3  60.0%  checkout    shop (pid 4711)\n"
+                         "      1  20.0%  se?[2Jarch  shop (pid 4711)\n");
+        assert_has(text, "\nCoroutines\n");
+        assert_has(json, "{\"name\":\"checkout\",\"pid\":4711,\"state\":\"\",\"suspended_ns\":0,\"value\":3}");
+}
+
 /* The names of native frames come from the file with that build id, and only from it. */
 Test(report, names_native_frames_by_their_object) {
         static const uint8_t id[20] = { 0xab, 0xcd };

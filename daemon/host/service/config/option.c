@@ -383,7 +383,7 @@ const Option option_table[] = {
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say "
                   "(operation, http.route …)" },
         { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.coroutines),
-          .argument = "ID|STATION[,…]", .help = "only these coroutines: id, probe id or station" },
+          .argument = "ID|STATION|TASK[,…]", .help = "only these coroutines: id, probe id or station; or tasks: name" },
         { "type", 0, OPTION_LIST, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(filter.types),
           .argument = "GLOB[,…]",
           .help = "only profiles of these types: samples (of the CPU), suspended (coroutines), wall, "
