@@ -54,7 +54,7 @@ static __always_inline bool waker_name(struct task_struct *task, uint64_t now_ns
         if (!row || !scratch || row->state != ABI_STATE_TARGET ||
             !select_copy(row, identity.start_time_ns, &scratch->process))
                 return false;
-        scratch->sample.time_ns = now_ns;       /* what is known of the thread has an age */
+        scratch->sample.time_ns = now_ns;       /* facts of the thread have an age */
         scratch->sample.start_time_ns = identity.start_time_ns;
         scratch->sample.generation = scratch->process.generation;
         scratch->sample.tgid = identity.tgid;

@@ -111,7 +111,7 @@ typedef struct {
 } atomic64_t;
 
 struct bpf_map {
-        atomic64_t refcnt;              /* of descriptors, pins, programs and maps of maps */
+        atomic64_t refcnt;              /* references of descriptors, pins, programs and maps of maps */
 } KERNEL_TYPE;
 
 struct signal_struct {

@@ -263,7 +263,7 @@ enum sdk_result {
 /* Place of a span among those of its process. */
 enum python_span_place {
         PYTHON_PLACE_UNKNOWN = 0,
-        PYTHON_PLACE_ENTRY = 1,         /* it has no parent, or one of another process */
+        PYTHON_PLACE_ENTRY = 1,         /* a span without a parent, or with one of another process */
         PYTHON_PLACE_CHILD = 2,
 };
 
@@ -291,9 +291,9 @@ struct python_spans {
         uint64_t span_context_type;     /* a tuple */
         uint64_t number_type;           /* PyLong_Type */
         uint64_t local;                 /* False: what is_remote is for a span of this process */
-        uint64_t none;                  /* None */
+        uint64_t none;                  /* the object None */
         struct python_span_type types[PYTHON_N_SPAN_TYPES];
-        uint32_t hash;                  /* of the variable, both halves as one */
+        uint32_t hash;                  /* hash of the variable, both halves as one */
         uint16_t thread_context;        /* in a thread state: the PyContext */
         uint8_t head;                   /* bytes of an object in front of its fields; the last 8: its type */
         uint8_t items;                  /* in a tuple */
@@ -426,7 +426,7 @@ enum {
         PHP_FRAME_THIS = 4,
         PHP_FRAME_INFO = 5,             /* four bytes */
         PHP_FRAME_PREVIOUS = 6,
-        PHP_INFO_TYPE = 0xff,           /* of This */
+        PHP_INFO_TYPE = 0xff,           /* type of `This` */
         PHP_INFO_TOP = 1 << 17,         /* a run of the interpreter begins with this frame (ZEND_CALL_TOP) */
         PHP_TYPE_OBJECT = 8,
         PHP_FUNCTION_INTERNAL = 1,      /* first byte of a zend_function */
@@ -435,7 +435,7 @@ enum {
         PHP_FUNCTION_NAMED = 8,         /* with one of these, in a frame's word */
         PHP_FUNCTION_SHIFT = 48,
         PHP_FUNCTION_NAME = 8,
-        PHP_FUNCTION_SCOPE = 16,        /* its class */
+        PHP_FUNCTION_SCOPE = 16,        /* class of a method */
         PHP_CLASS_NAME = 8,
         PHP_OBJECT_CLASS = 16,
         PHP_STRING_HASH = 8,

@@ -308,7 +308,7 @@ static inline uint64_t python_span_in_dict(const struct python_spans *spans, str
         if (!values)
                 return python_span_word(walk, at + 8);
         values = python_span_value(spans, walk, type, values);
-        walk->name = walk->parent = 0;  /* one key of others was compared, and no more */
+        walk->name = walk->parent = 0;  /* no name: one key of others was compared, and no more */
         return values;
 }
 

@@ -35,8 +35,8 @@ typedef Opentelemetry__Proto__Trace__V1__Span Span;
 
 enum {
         LENGTH_SIZE = 4,
-        HIGHEST_BYTE = OTLP_DECODE_MAX_BYTES >> 24,     /* of a length */
-        MAX_MEMORY = 1 << 30,           /* of a message, decoded */
+        HIGHEST_BYTE = OTLP_DECODE_MAX_BYTES >> 24,     /* highest byte of a length */
+        MAX_MEMORY = 1 << 30,           /* bytes of a message, decoded */
 };
 
 typedef struct Reading {

@@ -14,7 +14,7 @@
 
 enum {
         _OTLP_TRACES_E_SUCCESS,
-        OTLP_TRACES_E_INVALID,          /* it is no such file, or cut off */
+        OTLP_TRACES_E_INVALID,          /* no such file, or one that is cut off */
 };
 
 typedef struct OtlpSpan {

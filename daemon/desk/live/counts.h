@@ -22,7 +22,7 @@ typedef enum CountsTable {
         COUNTS_SPANS,                   /* span id, trace id, attributes, process */
         COUNTS_THREADS,                 /* name, thread id, process */
         COUNTS_PROCESSES,               /* name, pid */
-        COUNTS_COROUTINES,              /* station, probe id, birth, process, name of a task or else station */
+        COUNTS_COROUTINES,              /* station, probe id, birth, process, name (task's, or station) */
         COUNTS_TREE,                    /* functions as they call each other: counts_tree() */
         /* thread's name, state, what it is on, the program's function there, who ended it, process; in ns */
         COUNTS_WAITS,

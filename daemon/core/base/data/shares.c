@@ -32,7 +32,7 @@ struct Share {
         Share *first, *last;            /* children */
         Share *previous, *next;         /* siblings */
         uint64_t key;                   /* hash of its path */
-        size_t n;                       /* what it and all below it hold */
+        size_t n;                       /* entries that it and all below it hold */
         uint64_t turn;                  /* number of the turn that it had last; 0 = none */
         ShareOwner owner;
 };

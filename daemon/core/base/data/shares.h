@@ -24,7 +24,7 @@
 typedef struct ShareOwner {
         uint64_t group;                 /* control group of a pod or unit */
         uint32_t user;
-        uint64_t process;               /* of a user in a group */
+        uint64_t process;               /* process of a user in a group */
 } ShareOwner;
 
 /* What a process holds; lives as long as it holds anything. */
@@ -58,7 +58,7 @@ size_t share_held(const Share *share);
 size_t share_held_by_user(const Share *share);
 size_t share_held_by_group(const Share *share);
 
-/* What all hold. */
+/* Entries that all hold. */
 size_t shares_held(const Shares *shares);
 
 /*

@@ -41,5 +41,8 @@ enum {
         V8_CODE_E_SHORT,                /* the function is right, those inlined into it are not known */
 };
 
-/* @words: of a frame (bpf/border/runtime_abi.h). @reader->pages: not looked at. Return: V8_CODE_E_*; 0, SHORT: with *answer. */
+/*
+ * @words: of a frame (bpf/border/runtime_abi.h). @reader->pages: not looked at.
+ * Return: V8_CODE_E_*; 0, SHORT: with *answer.
+ */
 int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words, V8Answer *answer);
