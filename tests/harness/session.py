@@ -98,7 +98,7 @@ class Result:
         self.summary = json.loads(text) if text else None
         self.paths = run.receiver.paths() if run.receiver else []
         self.requests = [otlp_read.load(path) for path in self.paths]
-        events = [sample for request in self.requests for sample in otlp_read.request_samples(request)]
+        events = list(otlp_read.samples(*self.paths))
         self.samples = [sample for sample in events if sample.type not in NO_TICKS]
         self.suspended = [sample for sample in events if sample.type == "suspended"]
         self.waits = [sample for sample in events if sample.type == "off_cpu"]
@@ -198,9 +198,9 @@ class Run:
         def arrived():
             for path in self.receiver.paths():
                 if path not in seen and path.with_suffix(".json").exists():
-                    seen[path] = [(s.resource["process.pid"], s.value) for s in otlp_read.samples(path)
-                                  if s.type not in NO_TICKS]
-            return sum(value for rows in seen.values() for who, value in rows if pid in (None, who)) >= n
+                    seen[path] = sum(s.value for s in otlp_read.samples(path)
+                                     if s.type not in NO_TICKS and pid in (None, s.resource["process.pid"]))
+            return sum(seen.values()) >= n
 
         return tap.wait_until(arrived, f"{n} samples of {pid or 'all'} at the receiver; {self.child}",
                               patience)
@@ -231,8 +231,11 @@ class TestCase(tap.TestCase):
     def start(self, *options, **more):
         return Run(self, [str(x) for x in options], **more)
 
-    def victim(self, name, *arguments, **options):
-        """A victim that has said its first line."""
+    def victim(self, name, *arguments, rests=False, **options):
+        """A victim that has said its first line. @rests: victim-chain uses a sixth of a CPU, enough for who
+        waits for some samples of it."""
+        if rests:
+            options["env"] = {**(options.get("env") or os.environ), "VICTIM_RESTS": "1"}
         child = self.spawn([tap.VICTIMS / f"victim-{name}", *arguments], **options)
         if name not in ("short",):
             child.wait_for(r"^pid \d+")
@@ -258,13 +261,19 @@ class NamingCase(TestCase):
     """For tests that wait for names, and for counters."""
 
     def wait_for(self, run, condition, what):
-        """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields."""
-        seen = {}
+        """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields.
+        It is asked when a request has come, and now and then: to look at all samples takes longer than the pause
+        of wait_until()."""
+        seen, asked = {}, -1
 
         def look():
-            for path in run.receiver.paths():
-                if path not in seen and path.with_suffix(".json").exists():
-                    seen[path] = list(otlp_read.samples(path))
+            nonlocal asked
+            new = [path for path in run.receiver.paths()
+                   if path not in seen and path.with_suffix(".json").exists()]
+            seen.update({path: list(otlp_read.samples(path)) for path in new})
+            if not new and time.monotonic() < asked + 0.3:
+                return None
+            asked = time.monotonic()
             return condition([sample for path in sorted(seen) for sample in seen[path]])
 
         return tap.wait_until(look, f"{what}; {run.child}", 120)
