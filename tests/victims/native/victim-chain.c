@@ -4,20 +4,29 @@
  *
  * Burns one CPU in chain_leaf(), under DEPTH - 1 frames of chain_frame(), under
  * main(): with frame pointers, DEPTH frames of the chain. Without SECONDS until
- * SIGTERM. Built twice: victim-chain (PIE) and victim-chain-static (ET_EXEC).
+ * SIGTERM. With VICTIM_RESTS in the environment it sleeps for most of the time,
+ * below chain_leaf(). Built twice: victim-chain (PIE) and victim-chain-static
+ * (ET_EXEC).
  *
  * Prints, addresses as they are in the process:
  *     pid 4711 depth 30 leaf 0x55d0c0de1180 frame 0x55d0c0de11c0
  */
+#include <stdbool.h>
+
 #include "victim.h"
 
 STEP void chain_leaf(void);
 STEP void chain_frame(unsigned int below);
 
+static bool chain_rests;
+
 STEP void chain_leaf(void) {
         KEEP_FRAME();
-        while (!victim_stopped)
+        for (unsigned int n = 1; !victim_stopped; n++) {
                 victim_sink = victim_spin(victim_sink, 10000);
+                if (chain_rests && n % 10 == 0)
+                        usleep(1000);
+        }
 }
 
 STEP void chain_frame(unsigned int below) {
@@ -37,6 +46,7 @@ int main(int argc, char **argv) {
                 return 2;
         }
         victim_stop_after(victim_argument(argc, argv, 2, 0, 0, 1e6, usage));
+        chain_rests = getenv("VICTIM_RESTS");
         printf("pid %d depth %u leaf %p frame %p\n", getpid(), depth, (void *)(uintptr_t)chain_leaf,
                (void *)(uintptr_t)chain_frame);
         fflush(stdout);

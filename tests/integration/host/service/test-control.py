@@ -26,10 +26,12 @@ from unix_http import Unix, ask
 
 
 class Case(session.TestCase):
+    rests = True            # the victim: no case waits until it has used some CPU time
+
     def begin(self, *options, **more):
         """A daemon with a control socket and a victim: (run, victim)."""
         self.socket = self.directory() / "control.sock"
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=self.rests)
         run = self.start("--control", self.socket, "-p", victim.pid, "--frequency", 499, *options, **more)
         return run, victim
 
@@ -143,7 +145,7 @@ class Status(Case):
         script = (
             f"mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind {folder} /run/systemd/journal && "
             'JOURNAL_STREAM=$(stat --dereference --format %d:%i /proc/self/fd/2) exec "$@"')
-        other = self.victim("chain", 5)
+        other = self.victim("chain", 5, rests=True)
         run, _ = self.begin(
             "-p", other.pid, "--log-level", "debug", ready=False,
             prefix=["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"])
@@ -468,6 +470,8 @@ class Probes(Case):
 
 
 class Pause(Case):
+    rests = False
+
     def assert_no_ticks(self, victim):
         before = self.status()["ticks"]
         session.wait_cpu([victim.pid], 0.5)
@@ -504,6 +508,8 @@ class Pause(Case):
 
 
 class HostShare(Case):
+    rests = False
+
     def test_a_host_samples_in_its_turns_alone(self):
         """Half of the hosts, 3 s each."""
         run, victim = self.begin("--sample-hosts", "50%/3s", "--export-interval", "1s")
@@ -560,7 +566,7 @@ class Taken(Case):
         with socket.socket(socket.AF_UNIX) as other:
             other.bind(str(path))
             other.listen()
-            run = self.start("--control", path, "-p", self.victim("chain", 5).pid, "--run-as", "root")
+            run = self.start("--control", path, "-p", self.victim("chain", 5, rests=True).pid, "--run-as", "root")
             self.log_of_taken(run, "control")
             run.wait_events(1)
         tap.wait_until(lambda: self.answers(path), "the socket of the daemon")
@@ -583,7 +589,7 @@ class Spool(Case):
         path = self.directory() / "spanprof.conf"
         path.write_text("[export]\nspool = /proc/1/spool\n")
         for options in (["--spool", "/proc/1/spool"], ["--config", path]):
-            run = self.start("-p", self.victim("chain", 5).pid, *options, ready=False)
+            run = self.start("-p", self.victim("chain", 5, rests=True).pid, *options, ready=False)
             self.assertEqual(run.child.wait(), 78, run.child)
             self.assertIn("spool /proc/1/spool: ", run.log)
 
@@ -606,6 +612,8 @@ class Spool(Case):
 
 
 class KillSwitch(Case):
+    rests = False
+
     def begin_in_own_etc(self):
         """The daemon sees an /etc of its own, which we reach by its root."""
         if not os.path.exists("/proc/filesystems") or "overlay" not in pathlib.Path(
@@ -653,6 +661,8 @@ class KillSwitch(Case):
 
 
 class Limits(Case):
+    rests = False
+
     def test_too_much_memory_pauses_and_says_so(self):
         run, victim = self.begin("--max-memory", "1MiB")
         run.child.wait_for("above max-memory")
