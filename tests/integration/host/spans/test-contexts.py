@@ -142,14 +142,14 @@ class Contexts(session.NamingCase):
         run.wait_events(counts, pid=child.pid)
 
     def check_model(self, library, program="victim-context", **environment):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim(library, program=program, **environment)
         self.publish(tell)
         self.settled(run, child)
         loaded = tell("load")
         threads = self.threads(child, 6)
         run.wait_events(400, pid=child.pid)
-        session.wait_cpu([child.pid], 2.5)
+        session.wait_cpu([child.pid], 1.25)
         self.check_readers(child, threads)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
@@ -187,7 +187,7 @@ class Contexts(session.NamingCase):
         return [int(pid) for pid in children if not os.path.exists(f"/proc/{pid}/fd/0")]
 
     def test_samples_do_not_wait_for_a_worker_that_hangs_and_are_counted(self):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so")
         self.publish(tell)
         self.settled(run, child)
@@ -196,7 +196,7 @@ class Contexts(session.NamingCase):
             os.kill(pid, signal.SIGSTOP)
         tell("load")
         threads = self.threads(child, 6)
-        session.wait_cpu([child.pid], 1.0)              # nobody says where the contexts are
+        session.wait_cpu([child.pid], 0.5)              # nobody says where the contexts are
         run.wait_events(100, pid=child.pid)
         for pid in stopped:
             try:
@@ -204,7 +204,7 @@ class Contexts(session.NamingCase):
             except ProcessLookupError:
                 pass                                    # it was late, and another one was asked
         self.has_spans(run)
-        session.wait_cpu([child.pid], 1.0)
+        session.wait_cpu([child.pid], 0.5)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if threads.get(x.thread_id) == "set"]
         first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
@@ -249,7 +249,7 @@ class Contexts(session.NamingCase):
         self.check_model(directory / "libcontext.so", program=str(directory / "victim-musl"))
 
     def test_an_update_makes_a_new_resource_and_new_names(self):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim("-", program="victim-context-exec")
         self.publish(tell, keys=("http.route",))
         tell("load")
@@ -276,7 +276,7 @@ class Contexts(session.NamingCase):
     def published_late(self, resource, **environment):
         """(result, pid) of a process that is sampled in a window before it says what it is, and in later ones."""
         child, tell = self.start_victim("-", program="victim-context-exec", **environment)
-        run = self.start("--pid", child.pid, "--frequency", "499")
+        run = self.start("--pid", child.pid, "--frequency", "999")
         run.wait_events(100, pid=child.pid)
         self.publish(tell, resource=resource)
         tap.wait_until(lambda: any("service.version" in x.resource for path in run.receiver.paths()
@@ -290,7 +290,7 @@ class Contexts(session.NamingCase):
                 for profile in json.loads(done.stdout)["profiles"] for row in profile["processes"]]
 
     def test_samples_of_a_window_have_the_service_name_that_came_in_it(self):
-        run, wait = self.start_counted("--comm", "victim-context*", "--frequency", "499", "--export-interval", "1h")
+        run, wait = self.start_counted("--comm", "victim-context*", "--frequency", "999", "--export-interval", "1h")
         first, _ = self.start_victim("-", program="victim-context-exec")
         run.wait_events(1, pid=first.pid)                       # the daemon's own first window is a short one
         child, tell = self.start_victim("-", program="victim-context-exec")
@@ -324,7 +324,7 @@ class Contexts(session.NamingCase):
         self.assertEqual(self.rows_of(pid, result.paths), [("cart", "9", sum(x.value for x in result.of(pid)))])
 
     def test_invalid_records_and_sizes_give_no_span_and_no_attributes(self):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim("-", before=2, after=2, program="victim-context-exec")
         self.publish(tell)
         tell("load")
@@ -440,7 +440,7 @@ class Contexts(session.NamingCase):
         self.assertGreaterEqual(result.counter("process_contexts_total", "found"), len(children))
 
     def test_a_wild_list_of_thread_local_memory_gives_no_context(self):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so", before=2, after=2)
         self.publish(tell)
         tell("load")
@@ -463,12 +463,12 @@ class Contexts(session.NamingCase):
             self.check_thread(sample, threads[sample.thread_id] if sample.trace_id else "none", keys=())
 
     def test_elastics_form(self):
-        run = self.start("--frequency", "499", "--comm", "victim-context*")
+        run = self.start("--frequency", "999", "--comm", "victim-context*")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-elastic.so", ELASTIC="1")
         loaded = tell("load")
         threads = self.threads(child, 6)
         run.wait_events(300, pid=child.pid)
-        session.wait_cpu([child.pid], 1.5)
+        session.wait_cpu([child.pid], 0.75)
         shown = self.shown(child.pid)
         self.assertIn("thread contexts of Elastic: ", self.contexts(child.pid).stdout)
         result = run.stop()
@@ -489,12 +489,12 @@ class Contexts(session.NamingCase):
 
     def test_a_worker_of_io_uring_has_no_span(self):
         """The kernel makes it with the thread pointer of the thread that asked first."""
-        run = self.start("--frequency", "499", "--comm", "victim-uring")
+        run = self.start("--frequency", "999", "--comm", "victim-uring")
         child = self.spawn([tap.VICTIMS / "victim-uring"])
         if child.wait_for(r"^(pid|none)").group(1) == "none":
             tap.skip("kernel: no io_uring")
         run.wait_events(300, pid=child.pid)
-        session.wait_cpu([child.pid], 1.5)
+        session.wait_cpu([child.pid], 0.75)
         samples = run.stop().of(child.pid)
         workers = [x for x in samples if x.attributes["thread.name"].startswith("iou-wrk-")]
         self.assertGreater(len(workers), 10)
@@ -514,7 +514,7 @@ class Contexts(session.NamingCase):
 
     def test_libraries_that_are_unloaded_and_loaded_anew(self):
         """Module ids and offsets of one library become another's."""
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child, tell = self.start_victim("-", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
         self.publish(tell)
         self.settled(run, child)
@@ -547,7 +547,7 @@ class Contexts(session.NamingCase):
 
     def test_a_library_that_is_linked_long_after_it_was_mapped(self):
         """As when its process waits for a CPU in between: no notice tells of the word that leads to the variable."""
-        run = self.start("--frequency", "499", "--log-level", "debug")
+        run = self.start("--frequency", "999", "--log-level", "debug")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-slow.so")
         self.publish(tell)
         self.settled(run, child)
@@ -619,23 +619,23 @@ class Contexts(session.NamingCase):
         self.assertTrue(stores, code)
 
     def check_sdk(self, program, **options):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         child = self.spawn([program], **options)
         child.wait_for(r"^pid \d+")
         threads = self.threads(child, 4)
         run.wait_events(500, pid=child.pid)
-        session.wait_cpu([child.pid], 1.0)
+        session.wait_cpu([child.pid], 0.5)
         self.check_sdk_samples(run.stop(), child.pid, threads)
 
     def test_a_forked_child_is_read_at_its_own_header(self):
-        run = self.start("--frequency", "499")
+        run = self.start("--frequency", "999")
         parent = self.spawn([tap.VICTIMS / "victim-otel", "fork"])
         threads = self.threads(parent, 8)
         pids = [int(pid) for pid in re.findall(r"^pid (\d+)", parent.out, re.M)]
         self.assertEqual(len(pids), 2)
         for pid in pids:
             run.wait_events(500, pid=pid)
-        session.wait_cpu(pids, 2.0)
+        session.wait_cpu(pids, 1.0)
         result = run.stop()
         parent.stop()
         for pid in pids:
@@ -657,7 +657,7 @@ class Contexts(session.NamingCase):
         self.assertGreater(len([x for x in spans if "parity" in x.attributes]), len(spans) // 2)
 
     def test_a_slot_is_never_believed_for_another_thread(self):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child = self.victim("births", 7)
         child.wait()
         births = {int(number): (int(tid), int(begin), int(end)) for number, tid, begin, end in
