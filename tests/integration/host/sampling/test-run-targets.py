@@ -19,8 +19,8 @@ import session
 import tap
 
 SYMBOLS = otlp_read.Symbols()
-HZ = ("--frequency", "499")
-PATIENCE = 300          # for programs that use four seconds of CPU
+HZ = ("--frequency", "999")
+PATIENCE = 300          # for programs that use two seconds of CPU
 
 
 def functions(samples):
@@ -28,7 +28,7 @@ def functions(samples):
 
 
 class Selectors(session.TestCase):
-    def sampled_together(self, *options, wanted, unwanted=(), cpu=1.0, **more):
+    def sampled_together(self, *options, wanted, unwanted=(), cpu=0.35, **more):
         """A run during which wanted and unwanted work alike."""
         run = self.start(*HZ, *options, **more)
         for child in [*wanted, *unwanted]:
@@ -42,15 +42,14 @@ class Selectors(session.TestCase):
 
     def test_pid(self):
         a, b, c = (self.victim("chain", 5) for _ in range(3))
-        result = self.sampled_together("-p", f"{a.pid},{b.pid}", wanted=[a, b], unwanted=[c], cpu=0.7)
+        result = self.sampled_together("-p", f"{a.pid},{b.pid}", wanted=[a, b], unwanted=[c])
         self.assertEqual(result.pids, {a.pid, b.pid})
         self.assertEqual(result.summary["lost"], 0, result.summary)
         self.assertIn("profiling 2 processes of", result.log)
 
     def test_comm(self):
         shares, chain, static = self.victim("shares"), self.victim("chain", 5), self.victim("chain-static", 5)
-        result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares],
-                                       cpu=0.7)
+        result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares])
         self.assertTrue({s.resource["process.executable.name"]
                          for s in result.samples} <= {"victim-chain", "victim-chain-static"})
         self.assertGreater(
@@ -63,7 +62,7 @@ class Selectors(session.TestCase):
         run = self.start("-C", "victim-chain", *HZ)
         self.assertIn("no process matches yet", run.log)
         child = self.victim("chain", 5)
-        session.wait_cpu([child.pid, before.pid], 1.5)
+        session.wait_cpu([child.pid, before.pid], 0.75)
         run.wait_events(50, child.pid)
         result = run.stop()
         self.assertEqual(result.pids, {child.pid})
@@ -89,7 +88,7 @@ ctypes.CDLL(None).prctl(15, b"same-name")
 for _ in range(200):
     pid = os.fork()
     if not pid:
-        burn(0.012)
+        burn(0.006)
         os._exit(0)
     os.waitpid(pid, 0)
 """)
@@ -102,9 +101,9 @@ for _ in range(200):
         """It was rejected by the name that it had; with another one it is undecided again."""
         run = self.start("-C", "chosen-now", *HZ)
         child = self.python(self.BURN + """
-burn(1)
+burn(0.5)
 ctypes.CDLL(None).prctl(15, b"chosen-now")
-burn(3)
+burn(1.5)
 """)
         self.assertEqual(child.wait(PATIENCE), 0)
         result = run.stop()
@@ -116,22 +115,22 @@ burn(3)
             tap.skip("root: only root may become another user")
         run = self.start("--user", "54321", *HZ)
         stays = self.python(self.BURN + "burn(100)")
-        child = self.python(self.BURN + "burn(1); os.setuid(54321); burn(3)")
+        child = self.python(self.BURN + "burn(0.5); os.setuid(54321); burn(1.5)")
         self.assertEqual(child.wait(PATIENCE), 0)
-        session.wait_cpu([stays.pid], 1)
+        session.wait_cpu([stays.pid], 0.5)
         result = run.stop()
         self.assertEqual(result.pids, {child.pid})
         self.assertGreater(len(result.samples), 100, result.log)
 
     def test_an_excluded_name_is_let_go(self):
         chain, shares = self.victim("chain", 5), self.victim("shares")
-        self.sampled_together("--all", "--exclude", "comm=victim-sh*", wanted=[chain], unwanted=[shares], cpu=0.7)
+        self.sampled_together("--all", "--exclude", "comm=victim-sh*", wanted=[chain], unwanted=[shares])
 
     def test_all_but_itself(self):
         a, b = self.victim("chain", 5), self.victim("shares")
         run = self.start("--all", *HZ)
         for child in (a, b):
-            session.wait_cpu([child.pid], 0.7)
+            session.wait_cpu([child.pid], 0.35)
         result = run.stop()
         self.assertTrue({a.pid, b.pid} <= result.pids)
         self.assertNotIn(run.pid, result.pids)
@@ -139,15 +138,14 @@ burn(3)
 
     def test_selectors_add_up(self):
         chain, shares, other = self.victim("chain", 5), self.victim("shares"), self.victim("chain-static", 5)
-        self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other],
-                              cpu=0.7)
+        self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other])
 
     def test_default_is_who_publishes(self):
         busy = self.victim("chain", 5)
         publisher, tell = self.commanded("ring")
         tell("publish")
         tell("set 1 2 3")
-        result = self.sampled_together(wanted=[publisher], unwanted=[busy], cpu=0.7)
+        result = self.sampled_together(wanted=[publisher], unwanted=[busy])
         self.assertIn(publisher.pid, result.pids)
         self.assertEqual({(s.trace_id, s.span_id) for s in result.of(publisher.pid)},
                          {("00000000000000010000000000000002", "0000000000000003")} |
@@ -217,7 +215,7 @@ class Lives(session.TestCase):
         a, b = self.victim("shares"), self.victim("shares")
         run = self.start("-p", f"{a.pid},{b.pid}", *HZ)
         for child in (a, b):
-            session.wait_cpu([child.pid], 0.7)
+            session.wait_cpu([child.pid], 0.35)
             child.stop()
         result = run.wait()
         self.assertIn("every process that was chosen has exited", result.log)
@@ -246,7 +244,7 @@ class Lives(session.TestCase):
         child = self.spawn(["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec \"$0\" 5",
                             tap.VICTIMS / "victim-chain"])
         child.wait_for("^pid")
-        session.wait_cpu([child.pid], 0.7)
+        session.wait_cpu([child.pid], 0.35)
         result = run.stop()
         by_program = collections.defaultdict(list)
         for sample in result.of(child.pid):
