@@ -173,9 +173,9 @@ class Command(Record):
         self.assertEqual(plain.splitlines()[:2], ["hello", str(self.where)])
 
     def test_shares_are_those_of_the_victim(self):
-        child, path, summary = self.begin("-F", "499", "--", tap.VICTIMS / "victim-shares")
+        child, path, summary = self.begin("-F", "999", "--", tap.VICTIMS / "victim-shares")
         pid = self.started(child)
-        session.wait_cpu([pid], 1.5)
+        session.wait_cpu([pid], 0.75)
         self.assertEqual(child.stop(signal.SIGTERM), 0, "passed on to the command, which ends well by it")
         result = self.check(path, summary)
         shares.check(self, result.leaves(pid), session.truth_of(child, r"^(share_\d+) (\d+)$"), alpha=ALPHA)
@@ -212,7 +212,7 @@ class Command(Record):
                                              said.read_text() if said.exists() else "", re.M),
                            f"the daemon's pid; {child}")[1])
         self.addCleanup(lambda: os.path.exists(f"/proc/{pid}") and os.kill(pid, signal.SIGKILL))
-        session.wait_cpu([pid], 1)
+        session.wait_cpu([pid], 0.5)
         (self.where / "enough").touch()
         self.assertEqual(child.wait(), 3, child)
         result = self.check(path, summary)
@@ -220,9 +220,9 @@ class Command(Record):
         self.assertTrue(os.path.exists(f"/proc/{pid}"), "it is none of the recording's business to end it")
 
     def test_killed_from_outside(self):
-        child, path, summary = self.begin("--", tap.VICTIMS / "victim-shares")
+        child, path, summary = self.begin("-F", "499", "--", tap.VICTIMS / "victim-shares")
         pid = self.started(child)
-        session.wait_cpu([pid], 1)
+        session.wait_cpu([pid], 0.2)
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(child.wait(), 137, child)
         self.assertGreater(len(self.check(path, summary).of(pid)), 0)
@@ -268,9 +268,9 @@ class Memory(Record):
 class Signals(Record):
     def test_interrupt_ends_a_recording_of_others_with_a_result(self):
         victim = self.victim("shares")
-        child, path, summary = self.begin("--log-level", "info", "-p", victim.pid)
+        child, path, summary = self.begin("--log-level", "info", "-F", "499", "-p", victim.pid)
         child.wait_for("profiling 1 process")
-        session.wait_cpu([victim.pid], 1)
+        session.wait_cpu([victim.pid], 0.2)
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         self.assertEqual(self.check(path, summary).pids - {victim.pid}, set())
         self.assertIsNone(victim.status, "who is recorded does not notice")
@@ -323,10 +323,10 @@ class Compare(Record):
         for arguments, status in ((["--fail-above", "5"], 3), (["--fail-above", "100"], 0), ([], 0)):
             with self.subTest(arguments=arguments):
                 victim = self.victim("shares")
-                child, path, summary = self.begin("-F", "499", "--compare", baseline, *arguments, "-p",
+                child, path, summary = self.begin("-F", "999", "--compare", baseline, *arguments, "-p",
                                                   victim.pid, "--log-level", "info")
                 child.wait_for("profiling 1 process")
-                session.wait_cpu([victim.pid], 1)
+                session.wait_cpu([victim.pid], 0.5)
                 self.assertEqual(child.stop(signal.SIGINT), status, child)
                 self.assertRegex(child.out, r"(?m)^ +\+[\d.]+ +0 +0\.0% +\d+ +[\d.]+%  share_\d+ ")
                 if status:
@@ -364,7 +364,7 @@ class Choice(Record):
                 child, path, summary = self.begin("--log-level", "info", "-F", "499", *options)
                 child.wait_for("profiling ")
                 for pid in pids:
-                    session.wait_cpu([pid], 1)
+                    session.wait_cpu([pid], 0.2)
                 self.assertEqual(child.stop(signal.SIGINT), 0, child)
                 self.assertEqual(self.check(path, summary).pids & {victim.pid, other.pid}, pids)
 
@@ -394,10 +394,10 @@ class Choice(Record):
 
     def test_of_everything_goes_on_beside_a_daemon(self):
         victim = self.victim("shares")
-        run = self.start("--pid", victim.pid, "--frequency", "199")
-        child, path, summary = self.begin("--log-level", "info", "-a", "-F", "199")
+        run = self.start("--pid", victim.pid, "--frequency", "499")
+        child, path, summary = self.begin("--log-level", "info", "-a", "-F", "499")
         child.wait_for("profiling ")
-        session.wait_cpu([victim.pid], 2)
+        session.wait_cpu([victim.pid], 0.4)
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         self.assertRegex(child.out + child.err, r"(?m)^  left out   the kernel's own threads .*`perf record -a`")
         result, whole = self.check(path, summary), run.stop()
@@ -648,8 +648,8 @@ class Unnamed(Record):
     def test_files_without_symbols_are_named_with_what_would_help(self):
         program = self.where / "no-symbols"
         self.run_command([tap.need_tool("strip"), "-o", program, tap.VICTIMS / "victim-shares"], expect=0)
-        child, path, summary = self.begin("-F", "499", "--", program)
-        session.wait_cpu([self.started(child)], 1)
+        child, path, summary = self.begin("-F", "999", "--", program)
+        session.wait_cpu([self.started(child)], 0.5)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         self.assertRegex(child.err, r"(?m)^  unnamed    \d+\.\d % in files without symbols, as no-symbols: ")
         rows = re.findall(r"(?m)^ +\d+\.\d % +\d+\.\d %  \[no-symbols\] +no-symbols$", child.err)
@@ -660,9 +660,9 @@ class Unnamed(Record):
         victim, tell = self.commanded("code")
         tell("make work")
         for is_named in (False, True):
-            child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off")
+            child, path, summary = self.begin("-F", "499", "-p", victim.pid, "--kernel-stacks=off")
             child.wait_for("chosen: 1 process")
-            session.wait_cpu([victim.pid], 2 if is_named else 0.5)
+            session.wait_cpu([victim.pid], 0.4 if is_named else 0.1)
             self.assertEqual(child.stop(signal.SIGINT), 0, child)
             self.assertGreater(len(self.check(path, summary).samples), 0)
             if not is_named:
@@ -680,9 +680,9 @@ class Unnamed(Record):
         names = pathlib.Path(f"/tmp/perf-{victim.pid}.map")
         names.write_text("10 10 elsewhere\n")
         self.addCleanup(names.unlink, missing_ok=True)
-        child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off")
+        child, path, summary = self.begin("-F", "499", "-p", victim.pid, "--kernel-stacks=off")
         child.wait_for("chosen: 1 process")
-        session.wait_cpu([victim.pid], 1)
+        session.wait_cpu([victim.pid], 0.2)
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
         self.assertRegex(child.out, r"(?m)^  unnamed    \d+\.\d % of the stacks go through code outside of files: "
                                     r"names that a program writes are read, but none of them is for this code$")
@@ -693,9 +693,9 @@ class Unnamed(Record):
             with self.subTest(names=names, ends=ends):
                 victim, tell = self.commanded("code")
                 tell("make work")
-                child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off", "-F", "199")
+                child, path, summary = self.begin("-p", victim.pid, "--kernel-stacks=off", "-F", "999")
                 child.wait_for("chosen: 1 process")
-                session.wait_cpu([victim.pid], 1)
+                session.wait_cpu([victim.pid], 0.2)
                 tell(names)
                 if ends:
                     victim.kill()
@@ -718,10 +718,10 @@ class Pprof(Record):
         return self.run_command([self.TOOL, "-symbolize=none", *arguments], expect=0).stdout
 
     def test_agrees_with_the_clock_of_the_victim(self):
-        child, path, summary = self.begin("-F", "499", "--", tap.VICTIMS / "victim-shares",
+        child, path, summary = self.begin("-F", "999", "--", tap.VICTIMS / "victim-shares",
                                           output="out.pb.gz")
         pid = self.started(child)
-        session.wait_cpu([pid], 1.5)
+        session.wait_cpu([pid], 0.75)
         self.assertEqual(child.stop(signal.SIGTERM), 0, child)
         figures = json.loads(summary.read_text())
         text = self.pprof("-top", "-nodecount=100000", "-nodefraction=0", "-sample_index=samples", path)
