@@ -53,6 +53,18 @@ class Demo(tap.TestCase):
         tap.need_btf()
         self.out = self.directory() / "demo"
 
+    shown = None            # a run of 4 s that ended well, and its directory
+
+    def show(self):
+        """What several cases look at, run once: (the demo, its directory)"""
+        if not self.shown:
+            out = self.tools / "shown"
+            demo = tap.Child([sys.executable, DEMO, 4], env=self.environment(DEMO_DIR=str(out)))
+            self.addClassCleanup(demo.kill)
+            self.assertEqual(demo.wait(), 0, demo)
+            type(self).shown = demo, out
+        return self.shown
+
     def environment(self, **more):
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "SPANPROF_"))}
         return {**clean, "PATH": f"{self.tools}:{os.environ['PATH']}", "BUILD_DIR": str(tap.BUILD_DIR),
@@ -62,8 +74,7 @@ class Demo(tap.TestCase):
         return self.spawn([sys.executable, DEMO, seconds], env=self.environment(**more))
 
     def test_shows_figures_that_add_up_and_leaves_nothing_running(self):
-        demo = self.demo(4)
-        self.assertEqual(demo.wait(), 0, demo)
+        demo, out = self.show()
         figures = {
             m[1]: int(m[2]) for m in re.finditer(
                 r"^   (ticks taken|samples delivered|lost(?:: \w+)?) +(\d+)$", demo.out, re.M)
@@ -80,16 +91,15 @@ class Demo(tap.TestCase):
         self.assertTrue(os.path.getsize(payload) > 0)
         with open(re.search(r"OTLP/JSON      (\S+)", demo.out)[1]) as file:
             self.assertIn("resourceProfiles", json.load(file))
-        self.assertEqual(processes_of(self.out), [])
+        self.assertEqual(processes_of(out), [])
 
     def test_the_payload_names_operations_without_a_list_of_spans(self):
-        demo = self.demo(4)
-        self.assertEqual(demo.wait(), 0, demo)
-        self.assertEqual(list(self.out.glob("spans*")), [])
-        told = json.loads((self.out / "truth.json").read_text())
+        demo, out = self.show()
+        self.assertEqual(list(out.glob("spans*")), [])
+        told = json.loads((out / "truth.json").read_text())
         truth = {row["name"]: row["share"] for row in told["operations"]}
         pid = re.search(r"example service \(pid (\d+)\)", demo.out)[1]
-        files = (self.out / "payload").glob("*.pb")
+        files = (out / "payload").glob("*.pb")
         done = self.run_command([tap.SPANPROF, "report", "--json", "--pid", pid, *files], expect=0)
         profile, = json.loads(done.stdout)["profiles"]
         rows = {row["operation"]: row["value"] for row in profile["operations"]}
