@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our Debian packages, built from these sources; SPANPROF_TEST_PACKAGES names a directory of ones that are there."""
+"""Our Debian packages, built from these sources; SPANPROF_TEST_PACKAGES names a directory of ones that are
+there, or that are being made in DIRECTORY.new."""
 import os
 import pathlib
 import re
@@ -28,7 +29,10 @@ def directory():
     global _built
     if _built is None:
         given = os.environ.get("SPANPROF_TEST_PACKAGES")
-        _built = pathlib.Path(given) if given else build(tempfile.mkdtemp(prefix="spanprof-debs-"))
+        if given:
+            tap.wait_until(lambda: not os.path.exists(f"{given}.new"), "packages that are being built", 1500)
+        is_there = given and any(pathlib.Path(given).glob("*.deb"))
+        _built = pathlib.Path(given) if is_there else build(tempfile.mkdtemp(prefix="spanprof-debs-"))
     return _built
 
 
