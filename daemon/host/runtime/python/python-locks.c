@@ -49,6 +49,7 @@ enum {
         BEFORE_VALUES = 32, BEFORE_DICT = 24,
         INLINE_VALUES = 8,              /* 3.13: bytes in front of the values behind an object */
         PAGE = 4096,
+        N_PAGES = 64,                   /* pages that a look keeps */
 };
 
 /* Objects of these releases, in words. */
@@ -81,6 +82,43 @@ typedef struct Look {
         bool is_cut;                    /* there are more */
         uint32_t *n_reads;
 } Look;
+
+/* ---- pages that are kept ---- */
+
+/* Objects of one thread lie close together, and each call for memory costs as much as a page does. */
+typedef struct Pages {
+        const PythonReader *source;
+        struct {
+                uint64_t address;       /* 0 = none */
+                uint8_t bytes[PAGE];
+        } pages[N_PAGES];
+} Pages;
+
+/* Return: the page at @address; NULL = not all of it can be read. */
+static const uint8_t *get_page(Pages *pages, uint64_t address) {
+        size_t at = address / PAGE % N_PAGES;
+
+        if (pages->pages[at].address == address)
+                return pages->pages[at].bytes;
+        pages->pages[at].address = 0;
+        if (!python_reader_read(pages->source, address, pages->pages[at].bytes, PAGE))
+                return NULL;
+        pages->pages[at].address = address;
+        return pages->pages[at].bytes;
+}
+
+/* As PythonReader.read. What lies in no whole page is read as it is asked for. */
+static bool read_paged(void *userdata, uint64_t address, void *to, size_t size) {
+        size_t offset = address % PAGE, n = MIN(size, PAGE - offset);
+        const uint8_t *page = address >= PAGE ? get_page(userdata, address - offset) : NULL;
+
+        if (!page)
+                return python_reader_read(((Pages *)userdata)->source, address, to, size);
+        memcpy(to, page + offset, n);
+        return n == size || read_paged(userdata, address + n, (char *)to + n, size - n);
+}
+
+/* ---- words ---- */
 
 static bool read_words(const Look *look, uint64_t address, uint64_t *words, size_t n) {
         return address >= PAGE && !(address & 7) && !(address >> RUNTIME_KIND_SHIFT) &&
@@ -323,10 +361,18 @@ static void say_left_out(const Look *look) {
                          MAX_THREADS);
 }
 
+static void read_all(Look *look, const PythonSubject *subject) {
+        look->interpreters = subject->program->places[PYTHON_SYMBOL_RUNTIME].address + subject->bias +
+                look->layout->interpreters;
+        take_all(look);
+        say_left_out(look);
+}
+
 void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const PythonSubject *subject) {
         const PythonLayout *layout = subject->layout;
+        _cleanup_(freep) Thread *threads = NULL;
+        _cleanup_(freep) Pages *pages = NULL;
         uint32_t n_reads = 0;
-        Look look = { .reader = reader, .layout = layout, .result = locks, .n_reads = &n_reads };
 
         locks->n = locks->n_over_cap = 0;
         memset(locks->text, 0, sizeof(locks->text));
@@ -336,14 +382,17 @@ void python_locks_read(RuntimeLocks *locks, const PythonReader *reader, const Py
                          layout->is_free_threaded ? " free-threaded" : "");
                 return;
         }
-        look.interpreters = subject->program->places[PYTHON_SYMBOL_RUNTIME].address + subject->bias +
-                layout->interpreters;
-        look.threads = calloc(MAX_THREADS, sizeof(*look.threads));
-        if (!look.threads) {
+        threads = calloc(MAX_THREADS, sizeof(*threads));
+        pages = calloc(1, sizeof(*pages));
+        if (!threads || !pages) {
                 snprintf(locks->text, sizeof(locks->text), "python: no locks are read: there is no memory");
                 return;
         }
-        take_all(&look);
-        say_left_out(&look);
-        free(look.threads);
+        pages->source = reader;
+        read_all(&(Look){ .reader = &(PythonReader){ read_paged, pages },
+                          .layout = layout,
+                          .result = locks,
+                          .threads = threads,
+                          .n_reads = &n_reads },
+                 subject);
 }
