@@ -659,6 +659,10 @@
           "long waits of threads whose memory could not be read: tried again") \
         X(LONG_WALKS_OVER_CAP, "wait_long_walks_total", "outcome=\"over_cap\"", \
           "stacks of long waits left out, since too many threads wait with one") \
+        X(WAIT_LOCKS_KNOWN, "wait_locks_total", "outcome=\"known\"", \
+          "waits for a futex whose lock is known: a look at locks has met them") \
+        X(WAIT_LOCKS_UNKNOWN, "wait_locks_total", "outcome=\"unknown\"", \
+          "waits for a futex without a lock: no look has met them, they have no stack, or it is no lock that is known") \
         X(WAKERS_GONE, "wait_wakers_walked_total", "outcome=\"gone\"", \
           "stacks of wakers left out, since their process was no target any more") \
         X(THREAD_CPU_SPAN_NS, "thread_cpu_nanoseconds_total", "run=\"span\"", \

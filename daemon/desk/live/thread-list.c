@@ -611,15 +611,6 @@ void thread_list_print(const ThreadList *list, FILE *out) {
 
 /* ---- for programs ---- */
 
-static const char *const lock_kinds[RUNTIME_N_LOCK_KINDS] = {
-        [RUNTIME_LOCK_MONITOR] = "monitor",
-        [RUNTIME_LOCK_NOTIFY] = "notify",
-        [RUNTIME_LOCK_PARKED] = "park",
-        [RUNTIME_LOCK_OWNED] = "lock",
-        [RUNTIME_LOCK_OWNERLESS] = "lock",
-        [RUNTIME_LOCK_NONE] = "",
-};
-
 static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
         json_open(json, NULL, '{');
         json_number(json, "pid", (uint64_t)row->pid);
@@ -632,7 +623,7 @@ static void json_row(const ThreadList *list, const Row *row, JsonWriter *json) {
         if (row->waited_ns)
                 json_number(json, "waits_at_most_ns", row->waited_ns);
         if (row->lock) {
-                json_text(json, "lock", lock_kinds[row->lock->kind]);
+                json_text(json, "lock", thread_locks_word(row->lock->kind));
                 if (*row->lock->name)
                         json_text(json, "lock_class", row->lock->name);
         }

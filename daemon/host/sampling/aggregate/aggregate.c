@@ -359,8 +359,10 @@ static int add_wait(Aggregator *aggregator, const Program *program, Sample *samp
                         continue;
                 sample->wait = (SampleWait){ .reason = times->idle ?: reason, .kind = reason,
                                              .state = parts[i].state, .file = times->file };
-                if (parts[i].state == WAIT_STATE_BLOCKED)
+                if (parts[i].state == WAIT_STATE_BLOCKED) {
                         sample->wait.waker = *times->waker;
+                        sample->wait.lock = times->lock ? *times->lock : (SampleLock){ 0 };
+                }
                 r = add_part(aggregator, program, sample, parts[i].ns, times);
                 if (!r && sample->wait.waker.kind == WAKER_THREAD)
                         r = add_to_waker(aggregator, program, sample, parts[i].ns, times);

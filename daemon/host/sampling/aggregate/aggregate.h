@@ -44,6 +44,7 @@ typedef struct WaitTimes {
         bool is_long;                   /* WAIT_LONG */
         uint32_t file;                  /* enum abi_wait_file: what the descriptor of the call leads to */
         const WakerStack *waker_stack;  /* NULL = it was not walked */
+        const SampleLock *lock;         /* NULL = not known */
         const char *idle;               /* wait_idle_reason(), if its stack says that it was such a wait */
 } WaitTimes;
 

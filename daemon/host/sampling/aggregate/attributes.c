@@ -39,7 +39,8 @@ typedef struct AttributeKey {
         uint32_t stack_end;
         uint32_t n_task;                /* bytes of the task's name */
         uint32_t wait_file;             /* enum abi_wait_file */
-        uint32_t reserved;
+        uint32_t lock_owner;
+        const char *lock_kind, *lock_name;      /* as wait_reason */
         struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
@@ -48,7 +49,7 @@ typedef struct AttributeKey {
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK];
 } AttributeKey;
 
-_Static_assert(offsetof(AttributeKey, attributes) == 136, "no padding");
+_Static_assert(offsetof(AttributeKey, attributes) == 152, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -112,6 +113,9 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
         key->wait_state = sample->wait.state;
         key->wait_reason = sample->wait.reason;
         key->wait_file = sample->wait.file;
+        key->lock_kind = sample->wait.lock.kind;
+        key->lock_name = sample->wait.lock.name;
+        key->lock_owner = sample->wait.lock.owner;
         key->waker = sample->wait.waker;
         if (header->attributes_size) {
                 key->context_serial = context && !are_labels(header) ? context->serial : 0;
@@ -129,7 +133,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[18 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[21 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -220,6 +224,16 @@ static void add_waker(SetBuilder *builder, const struct abi_waker *waker) {
         set_string(builder, "wait.waker.span_id", id, 16);
 }
 
+static void add_lock(SetBuilder *builder, const SampleLock *lock) {
+        if (!lock->kind)
+                return;
+        set_string(builder, "wait.lock.kind", lock->kind, strlen(lock->kind));
+        if (lock->name)
+                set_string(builder, "wait.lock.class", lock->name, strlen(lock->name));
+        if (lock->owner)
+                set_int(builder, "wait.lock.owner.thread.id", lock->owner);
+}
+
 static void add_wait(SetBuilder *builder, const SampleWait *wait) {
         const char *state = wait->state == WAIT_STATE_BLOCKED ? "blocked" : "runnable",
                    *file = wait_file_kind(wait->file);
@@ -228,6 +242,7 @@ static void add_wait(SetBuilder *builder, const SampleWait *wait) {
         set_string(builder, "wait.reason", wait->reason, strlen(wait->reason));
         if (file)
                 set_string(builder, "wait.file.kind", file, strlen(file));
+        add_lock(builder, &wait->lock);
         add_waker(builder, &wait->waker);
 }
 

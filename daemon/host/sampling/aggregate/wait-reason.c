@@ -119,6 +119,10 @@ const char *wait_reason(int16_t call, uint8_t flags) {
         return reason_other;
 }
 
+bool wait_reason_is_futex(const char *reason) {
+        return reason == reason_futex;
+}
+
 const char *wait_idle_reason(int16_t call) {
         static const char reason[] = "epoll_wait (idle)";
         static const int16_t of_epoll[] = {

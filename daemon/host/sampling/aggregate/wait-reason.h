@@ -7,6 +7,7 @@
  * What a thread waited for, by the system call that it was in and by what the kernel said of its state.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "border/offcpu_abi.h"
@@ -17,6 +18,9 @@
  * lock, stopped, exit, preempted, other.
  */
 const char *wait_reason(int16_t call, uint8_t flags);
+
+/* Whether that word of wait_reason() stands for a futex, the lock of an interpreter left out. */
+bool wait_reason_is_futex(const char *reason);
 
 /* The same for the loop of an event-driven program that has nothing to do; NULL = not by this call. */
 const char *wait_idle_reason(int16_t call);

@@ -35,12 +35,20 @@ typedef enum WaitState {
         WAIT_STATE_RUNNABLE,            /* waited for a CPU */
 } WaitState;
 
+/* Lock that a thread waited for. */
+typedef struct SampleLock {
+        const char *kind;               /* a constant word; NULL = no lock that is known */
+        const char *name;               /* of its class: one pointer for one text; NULL = not known */
+        uint32_t owner;                 /* thread that had it, as the daemon counts; 0 = not known */
+} SampleLock;
+
 typedef struct SampleWait {
         const char *reason;             /* as shown: a constant of wait_reason(), wait_idle_reason() */
         const char *kind;               /* of wait_reason(): waits that were not walked know no more */
         WaitState state;
         struct abi_waker waker;         /* ended the wait, if the thread was blocked */
         uint32_t file;                  /* enum abi_wait_file */
+        SampleLock lock;                /* of a thread that was blocked */
 } SampleWait;
 
 /* A sample; its pointers lead into the record. */

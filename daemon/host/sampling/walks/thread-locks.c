@@ -92,3 +92,13 @@ void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again) {
                         memcpy(first->text, second->text, sizeof(first->text));
         }
 }
+
+const char *thread_locks_word(uint32_t kind) {
+        static const char *const words[RUNTIME_N_LOCK_KINDS] = {
+                [RUNTIME_LOCK_MONITOR] = "monitor", [RUNTIME_LOCK_NOTIFY] = "notify",
+                [RUNTIME_LOCK_PARKED] = "park",     [RUNTIME_LOCK_OWNED] = "lock",
+                [RUNTIME_LOCK_OWNERLESS] = "lock",
+        };
+
+        return kind < RUNTIME_N_LOCK_KINDS ? words[kind] : NULL;
+}

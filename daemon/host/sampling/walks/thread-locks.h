@@ -37,3 +37,6 @@ const RuntimeLocks *thread_locks_find(const ThreadLocks *locks, uint32_t tgid);
 
 /* Pure. Keeps those of @locks that @again has, too, word by word; what one of them lacks stays said. */
 void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again);
+
+/* A constant word for a lock of @kind, as `stacks` and wait.lock.kind have it; NULL = it is none. */
+const char *thread_locks_word(uint32_t kind);

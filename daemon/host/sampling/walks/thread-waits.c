@@ -30,6 +30,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/walks/thread-walk.h"
+#include "host/sampling/walks/wait-locks.h"
 
 enum {
         MAX_EARLY = 256,                /* waits that the kernel half has not seen begin */
@@ -188,6 +189,18 @@ static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
         return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
 }
 
+/* A look at the thread has met this wait, if it came after the wait was noted. */
+static const SampleLock *find_lock(const Work *work, const struct abi_thread *thread, const char *reason) {
+        const WaitLocks *locks = work->stages->locks;
+        const SampleLock *lock;
+
+        if (!work->early || !locks || !wait_reason_is_futex(reason))
+                return NULL;
+        lock = wait_locks_find(locks, thread->tgid, thread->tid, work->early->noted_ns, thread->time_ns);
+        stat_add(lock ? COUNTER_WAIT_LOCKS_KNOWN : COUNTER_WAIT_LOCKS_UNKNOWN, 1);
+        return lock;
+}
+
 static int add_wait(Work *work, const WalkedThread *found) {
         const struct abi_thread *thread = found->thread;
         struct abi_sample header;
@@ -195,20 +208,21 @@ static int add_wait(Work *work, const WalkedThread *found) {
         uint64_t value_ns = waited_ns(work, thread);
         bool is_runnable = thread->flags & THREAD_RUNNABLE;
         uint8_t flags = thread->wait_flags | (found->waits_for_lock ? WAIT_INTERPRETER_LOCK : 0);
+        const char *reason = wait_reason(thread->call, flags);
         const struct abi_waker unknown = { .kind = WAKER_UNKNOWN };
         const WaitTimes times = { .blocked_ns = is_runnable ? 0 : value_ns,
                                   .runnable_ns = is_runnable ? value_ns : 0,
                                   .end_ns = thread->time_ns,
                                   .weight = WAIT_WEIGHT_ONE,
-                                  .waker = &unknown };
+                                  .waker = &unknown,
+                                  .lock = find_lock(work, thread, reason) };
         Program program;
         int r;
 
         walked_thread_head(found, &header);
         r = targets_program(work->stages->targets, thread->tgid, thread->generation, &program);
         if (!r)
-                r = aggregator_add_wait(work->stages->aggregator, &program, &sample,
-                                        wait_reason(thread->call, flags), &times);
+                r = aggregator_add_wait(work->stages->aggregator, &program, &sample, reason, &times);
         if (!r) {
                 ThreadWait *known = find_result(work, thread);
 
@@ -414,7 +428,8 @@ int early_waits_note(EarlyWaits *early, const WalkStages *stages) {
 
         if (r)
                 return MIN(r, 0);       /* refused, which was logged: they are not counted */
-        *early = (EarlyWaits){ .counted_ns = clock_monotonic_ns() };
+        *early = (EarlyWaits){ .noted_ns = clock_monotonic_ns() };
+        early->counted_ns = early->noted_ns;
         r = note(early, &found);
         free(found.threads);
         return r;

@@ -53,7 +53,8 @@ typedef struct EarlyWait {
 typedef struct EarlyWaits {
         EarlyWait *waits;               /* by process and thread */
         size_t n;
-        uint64_t counted_ns;            /* MONOTONIC: they are in windows until then */
+        uint64_t noted_ns;              /* MONOTONIC: when they were noted */
+        uint64_t counted_ns;            /* they are in windows until then */
 } EarlyWaits;
 
 /*

@@ -18,6 +18,8 @@
 #include "host/sampling/sample/sampler.h"
 #include "host/sampling/unwind/tables/tables.h"
 
+typedef struct WaitLocks WaitLocks;
+
 /* Stages that a walk reads, and where its stack goes. All borrowed. */
 typedef struct WalkStages {
         Targets *targets;
@@ -25,6 +27,7 @@ typedef struct WalkStages {
         Runtimes *runtimes;
         Sampler *sampler;
         Aggregator *aggregator;
+        WaitLocks *locks;               /* of waits that go on; NULL = not wanted */
         uint32_t depth;                 /* frames of a stack at most */
         bool has_one_window;            /* until the end: samples may wait for their tables */
 } WalkStages;

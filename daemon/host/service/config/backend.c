@@ -28,7 +28,8 @@ static const Setting settings[] = {
         { "pyroscope", "symbols", "local" },       { "pyroscope", "attributes", "lean" },
         { "pyroscope", "timestamps", "off" },      { "parca", "timestamps", "off" },
         { "parca", "links", "off" },               { "parca", "resource-numbers", "text" },
-        { "parca", "attributes-deny", "wait.waker.*" },         /* each value would be a series */
+        /* each value would be a series */
+        { "parca", "attributes-deny", "wait.waker.*,wait.lock.owner.*" },
 };
 
 /* Attributes of a service that tell its series apart, and have few values. */

@@ -224,9 +224,20 @@ static bool is_in_loop(const Daemon *daemon, const Sample *sample) {
                                     header->n_user);
 }
 
+/* Which lock the thread of a wait in futex() has waited for, if a look has met it there. */
+static const SampleLock *find_lock(const Daemon *daemon, const struct abi_wait *wait,
+                                   const struct abi_sample *header) {
+        const SampleLock *lock = wait_locks_find(daemon->walks.wait_locks, header->tgid, header->tid,
+                                                 header->time_ns, wait->end_ns);
+
+        stat_add(lock ? COUNTER_WAIT_LOCKS_KNOWN : COUNTER_WAIT_LOCKS_UNKNOWN, 1);
+        return lock;
+}
+
 int daemon_on_wait(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         const struct abi_wait *wait;
+        const char *reason;
         WakerStack stack;
         SpanCpuRuns runs = { 0 };
         WaitTimes times;
@@ -254,11 +265,14 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         times.idle = wait_idle_reason(wait->call);
         if (times.idle && !is_in_loop(daemon, &sample))
                 times.idle = NULL;
+        reason = wait_reason(wait->call, wait->flags);
+        if (wait_reason_is_futex(reason))
+                times.lock = find_lock(daemon, wait, sample.header);
         if (wait->run.kind == RUN_WHOLE)
                 runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };
         else
                 runs = (SpanCpuRuns){ .split_ns = wait->run.ns };
-        return add_waits(daemon, &sample, wait_reason(wait->call, wait->flags), &times, 1, &runs);
+        return add_waits(daemon, &sample, reason, &times, 1, &runs);
 }
 
 int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata) {
@@ -273,6 +287,7 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
                                      .context = key->context,
                                      .form = key->form,
                                      .span = key->span };
+        const char *reason = wait_reason(key->call, key->flags);
         Sample sample = { .header = &header };
         Daemon *daemon = userdata;
 
@@ -280,8 +295,10 @@ int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum
                 stat_add(COUNTER_WAITS_MALFORMED, sum->n);
                 return 0;
         }
+        if (wait_reason_is_futex(reason))
+                stat_add(COUNTER_WAIT_LOCKS_UNKNOWN, sum->n);
         memcpy(header.comm, sum->comm, sizeof(header.comm));
-        return add_waits(daemon, &sample, wait_reason(key->call, key->flags),
+        return add_waits(daemon, &sample, reason,
                          &(WaitTimes){ .blocked_ns = sum->blocked_ns, .runnable_ns = sum->runnable_ns,
                                        .end_ns = sum->end_ns, .waker = &key->waker,
                                        .is_long = key->flags & WAIT_LONG, .file = key->file },

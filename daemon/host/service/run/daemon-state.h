@@ -41,6 +41,7 @@
 #include "host/sampling/unwind/tables/tables.h"
 #include "host/sampling/walks/deferred.h"
 #include "host/sampling/walks/long-waits.h"
+#include "host/sampling/walks/wait-locks.h"
 #include "host/sampling/walks/thread-waits.h"
 #include "host/service/config/config-selector.h"
 #include "host/service/config/config.h"
@@ -139,10 +140,12 @@ typedef struct DaemonWindow {
 typedef struct DaemonWalks {
         WalkStages stages;
         Deferred *deferred;
-        Goroutines *goroutines;         /* NULL = not wanted, and so is the next */
+        Goroutines *goroutines;         /* NULL = not wanted, and so are the next two */
         LongWaits *long_waits;
+        WaitLocks *wait_locks;
         EarlyWaits early;
         sd_event_source *goroutines_timer;
+        sd_event_source *wait_locks_timer;
         sd_event_source *long_waits_timer;      /* off while no wait is without a stack */
 } DaemonWalks;
 

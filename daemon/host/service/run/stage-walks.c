@@ -2,7 +2,8 @@
 
 /*
  * Turns the walks on the host (host/sampling/walks/walks.h): deferred samples after each drain, long waits
- * while waits are too many to walk them all, goroutines each 0.75 to 1.25 s.
+ * while waits are too many to walk them all, locks of waits each 20 to 500 ms, goroutines each 0.75 to
+ * 1.25 s.
  */
 
 #include "host/service/run/stages.h"
@@ -27,6 +28,18 @@ static int on_goroutines(sd_event_source *source, uint64_t usec, void *userdata)
                 return error_fold(r);
         return daemon_set_timer(source,
                                 AGGREGATOR_GOROUTINES_PERIOD_NS * (uint64_t)(750 + random() % 501) / 1000);
+}
+
+/* In a storm of switches spans and stacks are left out, and locks with them. */
+static int on_wait_locks(sd_event_source *source, uint64_t usec, void *userdata) {
+        Daemon *daemon = userdata;
+        bool is_wanted = !daemon->pause.is_on && daemon->limits.switches.step < WAIT_LIMIT_LONG;
+        uint64_t after_ns = NS_PER_SEC;
+        int r = is_wanted ? wait_locks_look(daemon->walks.wait_locks, &after_ns) : 0;
+
+        if (r)
+                return error_fold(r);
+        return daemon_set_timer(source, after_ns * (uint64_t)(750 + random() % 501) / 1000);
 }
 
 /* Goes off until no long wait is left; watch() sets it again. */
@@ -61,6 +74,9 @@ static int make(Daemon *daemon) {
                 r = goroutines_new(&walks->goroutines, &walks->stages, config->sampling.goroutines);
         if (!r && config->waits.off_cpu && config->waits.long_wait_ns)
                 r = long_waits_new(&walks->long_waits, &walks->stages, config->waits.long_wait_ns);
+        if (!r && config->waits.off_cpu)
+                r = wait_locks_new(&walks->wait_locks, &walks->stages);
+        walks->stages.locks = walks->wait_locks;
         return error_fold(r);
 }
 
@@ -71,6 +87,8 @@ static int start(Daemon *daemon) {
                                                      AGGREGATOR_GOROUTINES_PERIOD_NS, on_goroutines)
                                   : 0;
 
+        if (!r && walks->wait_locks)
+                r = daemon_add_timer(daemon, &walks->wait_locks_timer, 0, on_wait_locks);
         if (!r && walks->long_waits)
                 r = daemon_add_timer(daemon, &walks->long_waits_timer, 0, on_long_waits);
         if (!r && walks->long_waits_timer)
@@ -97,6 +115,7 @@ static void stop(Daemon *daemon) {
 
         walks->goroutines_timer = sd_event_source_disable_unref(walks->goroutines_timer);
         walks->long_waits_timer = sd_event_source_disable_unref(walks->long_waits_timer);
+        walks->wait_locks_timer = sd_event_source_disable_unref(walks->wait_locks_timer);
 }
 
 static void say_finishing(const Daemon *daemon) {
@@ -129,6 +148,7 @@ static int flush(Daemon *daemon) {
 static void release(Daemon *daemon) {
         early_waits_drop(&daemon->walks.early);
         long_waits_free(daemon->walks.long_waits);
+        wait_locks_free(daemon->walks.wait_locks);
         goroutines_free(daemon->walks.goroutines);
         deferred_free(daemon->walks.deferred);
 }

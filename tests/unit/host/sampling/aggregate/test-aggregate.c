@@ -548,6 +548,44 @@ Test(aggregate, says_why_a_stack_is_not_whole) {
         bench_deinit(&bench);
 }
 
+/* The lock is of the time that the thread was blocked; a CPU is what it waited for behind that. */
+Test(aggregate, says_which_lock_a_blocked_thread_waited_for) {
+        const struct abi_waker nobody = { .kind = WAKER_UNKNOWN };
+        const SampleLock lock = { "monitor", "shop.Cart", 4713 };
+        const WaitTimes times = { .blocked_ns = 500, .runnable_ns = 20, .end_ns = START_NS + 600,
+                                  .weight = WAIT_WEIGHT_ONE, .waker = &nobody, .lock = &lock };
+        struct abi_sample header = sample(START_NS + 1);
+        _cleanup_(window_freep) Window *window = NULL;
+        Sample wait = { .header = &header };
+        Program program;
+        Bench bench;
+
+        bench_init(&bench);
+        header.kind = ABI_KIND_OFF_CPU;
+        header.n_user = 0;
+        program = (Program){ &bench.process, &bench.publication };
+        cr_assert_eq(aggregator_add_wait(bench.aggregator, &program, &wait, "futex", &times), 0);
+        window = rotate(&bench, START_NS + 1000);
+        cr_assert_eq(window_get_profile(window, 0)->n_samples, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+                WindowSample found;
+                const WindowAttribute *state;
+
+                window_get_sample(window, 0, i, &found);
+                state = attribute(window, found.attributes, "wait.state");
+                if (!strcmp(text(window, state->string), "runnable")) {
+                        cr_expect_null(attribute(window, found.attributes, "wait.lock.kind"));
+                        continue;
+                }
+                cr_expect_str_eq(text(window, attribute(window, found.attributes, "wait.lock.kind")->string),
+                                 "monitor");
+                cr_expect_str_eq(text(window, attribute(window, found.attributes, "wait.lock.class")->string),
+                                 "shop.Cart");
+                cr_expect_eq(attribute(window, found.attributes, "wait.lock.owner.thread.id")->integer, 4713);
+        }
+        bench_deinit(&bench);
+}
+
 Test(aggregate, describes_the_process_anew_in_each_window) {
         Bench bench;
 
