@@ -381,13 +381,24 @@ static void add_ender(Adding *adding, const uint32_t *set, size_t n) {
         add_text(adding, text);
 }
 
-/* `read pipe` of a reason and a kind of file. */
+/* `read pipe`, or `futex monitor shop.Cart of thread 4712`: reason, kind of file, lock and who has it. */
 static void add_wait_reason(Adding *adding, const uint32_t *set, size_t n) {
-        char number[24], text[64];
-        const char *file = find_attribute(adding, set, n, "wait.file.kind", number);
+        static const struct {
+                const char *key, *before;
+        } parts[] = { { "wait.reason", "" },
+                      { "wait.file.kind", " " },
+                      { "wait.lock.kind", " " },
+                      { "wait.lock.class", " " },
+                      { "wait.lock.owner.thread.id", " of thread " } };
+        char number[24], text[256] = "";
 
-        snprintf(text, sizeof(text), "%s%s%s", find_attribute(adding, set, n, "wait.reason", number),
-                 *file ? " " : "", file);
+        for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+                const char *part = find_attribute(adding, set, n, parts[i].key, number);
+                size_t size = strlen(text);
+
+                if (*part)
+                        snprintf(text + size, sizeof(text) - size, "%s%s", parts[i].before, part);
+        }
         add_text(adding, text);
 }
 

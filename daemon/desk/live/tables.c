@@ -112,7 +112,7 @@ static const Shares spans = {
 /* Time without a CPU (--off-cpu): of which threads, on what, in which function of the program. */
 static const Shares waits = {
         COUNTS_WAITS, 6,
-        { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT }, { "state", COLUMN_LEFT }, { "on", COLUMN_LEFT },
+        { { "waits", COLUMN_RIGHT }, { "thread", COLUMN_LEFT }, { "state", COLUMN_LEFT }, { "on", COLUMN_CUT },
           { "in", COLUMN_NAME }, { "ended by", COLUMN_CUT } },
         { 0, 1, 2, 3, 4 },
 };

@@ -96,7 +96,17 @@ class Waits {
 
                 if (this.textOf(context, "wait.state") === "runnable")
                         return "a CPU";
-                return this.textOf(context, "wait.reason") + (file ? ` ${file}` : "");
+                return this.textOf(context, "wait.reason") + (file ? ` ${file}` : "") + this.lockOf(context);
+        }
+
+        /** ` monitor shop.Cart of rebuild (17)`: the lock, and who has it. */
+        lockOf(context) {
+                const kind = this.textOf(context, "wait.lock.kind"),
+                        name = this.textOf(context, "wait.lock.class"),
+                        owner = this.textOf(context, "wait.lock.owner.thread.id");
+
+                return (kind ? ` ${kind}` : "") + (name ? ` ${name}` : "")
+                        + (owner ? ` of ${this.threads.get(owner) || `thread ${owner}`}` : "");
         }
 
         enderOf(context) {

@@ -222,15 +222,20 @@ static int adding_coroutine_attribute(Adding *adding, const char *key, const Win
 /* Who waits, and for whom, by the sample's attributes (docs/OFFCPU.md). */
 static int adding_wait_attribute(Adding *adding, const char *key, const WindowAttribute *attribute,
                                  ReportWaitKey *wait) {
-        uint32_t *strings[] = { &wait->state, &wait->reason, &wait->waker, &wait->file };
-        static const char *const keys[] = { "state", "reason", "waker.kind", "file.kind" };
+        uint32_t *strings[] = { &wait->state, &wait->reason,    &wait->waker,
+                                &wait->file,  &wait->lock_kind, &wait->lock_class };
+        static const char *const keys[] = { "state",     "reason",    "waker.kind",
+                                            "file.kind", "lock.kind", "lock.class" };
         const char *text;
         uint64_t id;
         size_t size;
 
-        if (attribute->kind == ATTRIBUTE_INT && !strcmp(key, "waker.thread.id") && attribute->integer > 0 &&
-            attribute->integer <= INT32_MAX)
-                wait->waker_thread = (uint32_t)attribute->integer;
+        if (attribute->kind == ATTRIBUTE_INT && attribute->integer > 0 && attribute->integer <= INT32_MAX) {
+                if (!strcmp(key, "waker.thread.id"))
+                        wait->waker_thread = (uint32_t)attribute->integer;
+                else if (!strcmp(key, "lock.owner.thread.id"))
+                        wait->lock_owner = (uint32_t)attribute->integer;
+        }
         if (attribute->kind != ATTRIBUTE_STRING)
                 return 0;
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)

@@ -109,6 +109,12 @@ static void add_wait(Json *json, const ReportWaitKey *wait) {
         json_text(&json->writer, "on", report_string(report, wait->reason));
         if (wait->file)
                 json_text(&json->writer, "file", report_string(report, wait->file));
+        if (wait->lock_kind)
+                json_text(&json->writer, "lock", report_string(report, wait->lock_kind));
+        if (wait->lock_class)
+                json_text(&json->writer, "lock_class", report_string(report, wait->lock_class));
+        if (wait->lock_owner)
+                json_number(&json->writer, "lock_owner_thread", wait->lock_owner);
         json_text(&json->writer, "ended_by", report_string(report, wait->waker));
         add_wait_span(json, "ended_by_", wait->waker_operation, wait->waker_span);
         if (wait->waker_thread)

@@ -282,6 +282,23 @@ static void add_waker_function(TextTable *table, const Report *report, const Rep
         text_table_add(table, "%s", name);
 }
 
+/* `read pipe`, or `futex monitor shop.Cart of thread 4712`. */
+static void add_reason(TextTable *table, const Report *report, const ReportWaitKey *wait) {
+        const uint32_t words[] = { wait->reason, wait->file, wait->lock_kind, wait->lock_class };
+        char text[256] = "", owner[24] = "";
+
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+                size_t size = strlen(text);
+
+                if (words[i])
+                        snprintf(text + size, sizeof(text) - size, "%s%s", i ? " " : "",
+                                 report_string(report, words[i]));
+        }
+        if (wait->lock_owner)
+                snprintf(owner, sizeof(owner), " of thread %" PRIu32, wait->lock_owner);
+        text_table_add(table, "%s%s", text, owner);
+}
+
 /* What each span, or operation, had no CPU for, and who ended that. */
 static int print_waits(const Printer *printer) {
         static const Column columns[] = { { "value", COLUMN_RIGHT }, { "", COLUMN_RIGHT },
@@ -308,8 +325,7 @@ static int print_waits(const Printer *printer) {
                 add_value(&table, printer, rows[i].self);
                 add_span(&table, report, wait->operation, wait->span);
                 text_table_add(&table, "%s", report_string(report, wait->state));
-                text_table_add(&table, "%s%s%s", report_string(report, wait->reason), wait->file ? " " : "",
-                               wait->file ? report_string(report, wait->file) : "");
+                add_reason(&table, report, wait);
                 add_waker(&table, report, wait);
                 if (has_functions)
                         add_waker_function(&table, report, wait);

@@ -96,6 +96,8 @@ typedef struct ReportWaitKey {
         uint32_t section, operation;
         uint32_t state, reason;         /* strings */
         uint32_t file;                  /* string: kind of the file that the call named; 0 = none */
+        uint32_t lock_kind, lock_class; /* strings, 0 = not known */
+        uint32_t lock_owner;            /* thread; 0 = not known */
         uint32_t waker_function;        /* + 1: where it was as it ended the wait; 0 = not told here */
         uint32_t waker;                 /* its kind: string, 0 = not known */
         uint32_t waker_operation;

@@ -351,6 +351,34 @@ static char *waits_text(const SpanList *list, bool json) {
         return text_of_window(window, list, json);
 }
 
+static char *locks_text(bool json) {
+        _cleanup_(window_freep) Window *window = NULL;
+        uint32_t off, attributes[5], set;
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        off = profile_of(window, resource_of(window, 4711, "shop", "store"), PROFILE_OFF_CPU);
+        cr_assert_eq(window_attribute_string(window, "wait.state", "blocked", 7, &attributes[0]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.reason", "futex", 5, &attributes[1]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.lock.kind", "monitor", 7, &attributes[2]), 0);
+        cr_assert_eq(window_attribute_string(window, "wait.lock.class", "shop.Cart", 9, &attributes[3]), 0);
+        cr_assert_eq(window_attribute_int(window, "wait.lock.owner.thread.id", 4712, &attributes[4]), 0);
+        cr_assert_eq(window_attribute_set(window, attributes, 5, &set), 0);
+        sample(window, off, 0, set, link_of(window, 0xa), 5000000, 1);
+        cr_assert_eq(window_attribute_set(window, attributes, 4, &set), 0);
+        sample(window, off, 0, set, link_of(window, 0xa), 3000000, 1);
+        return text_of_window(window, NULL, json);
+}
+
+Test(report, says_which_lock_a_wait_was_for_and_who_had_it) {
+        _cleanup_(freep) char *text = locks_text(false), *json = locks_text(true);
+
+        assert_has(text, "  blocked  futex monitor shop.Cart of thread 4712\n");
+        assert_has(text, "  blocked  futex monitor shop.Cart\n");
+        assert_has(json, "\"on\":\"futex\",\"lock\":\"monitor\",\"lock_class\":\"shop.Cart\","
+                         "\"lock_owner_thread\":4712,\"ended_by\":\"\",\"value\":5000000}");
+        assert_has(json, "\"lock_class\":\"shop.Cart\",\"ended_by\":\"\",\"value\":3000000}");
+}
+
 /* A wait that somebody's unlock has ended. */
 static char *wakers_text(bool json) {
         _cleanup_(window_freep) Window *window = NULL;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * Locks that go from hand to hand. `keepCart` has the monitor of a Cart again and again, `keepTill` a
+ * ReentrantLock; `buyer` wants the one and the other in turn, below a function for each. `noted` awaits the
+ * notify() of a Note in vain. For test-run-wait-locks.py. Ends with its input.
+ */
+public class VictimHandover {
+    private static final int KEPT_MS = 300, FREE_MS = 40;
+
+    static final class Cart { }
+    static final class Note { }
+
+    private static final Object cart = new Cart(), note = new Note();
+    private static final ReentrantLock till = new ReentrantLock();
+
+    interface Step {
+        void run() throws InterruptedException;
+    }
+
+    static void keepCart() throws InterruptedException {
+        synchronized (cart) {
+            Thread.sleep(KEPT_MS);
+        }
+        Thread.sleep(FREE_MS);
+    }
+
+    static void keepTill() throws InterruptedException {
+        till.lock();
+        Thread.sleep(KEPT_MS);
+        till.unlock();
+        Thread.sleep(FREE_MS);
+    }
+
+    static void wantCart() {
+        synchronized (cart) {
+            Thread.yield();
+        }
+    }
+
+    static void wantTill() {
+        till.lock();
+        till.unlock();
+    }
+
+    static void buy() {
+        wantCart();
+        wantTill();
+    }
+
+    static void awaitNote() throws InterruptedException {
+        synchronized (note) {
+            note.wait(KEPT_MS);
+        }
+    }
+
+    static void start(String name, Step step) {
+        Thread thread = new Thread(() -> {
+            try {
+                while (true)
+                    step.run();
+            } catch (InterruptedException error) {
+                throw new IllegalStateException(error);
+            }
+        }, name);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    public static void main(String[] arguments) throws java.io.IOException {
+        start("keepCart", VictimHandover::keepCart);
+        start("keepTill", VictimHandover::keepTill);
+        start("buyer", VictimHandover::buy);
+        start("noted", VictimHandover::awaitNote);
+        System.out.println("ready");
+        System.in.read();
+    }
+}
