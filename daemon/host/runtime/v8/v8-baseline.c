@@ -77,24 +77,29 @@ static bool take_found(const uint8_t *chunk, size_t n, V8Sizes *sizes) {
         return true;
 }
 
-bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) {
+bool v8_sizes_search(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) {
         /* a table that lies across the end of a chunk is whole in the next one */
         static uint8_t chunk[CHUNK + V8_N_SCALES * V8_MAX_BYTECODES];
+        ssize_t n;
+
+        if (fd < 0 || file_size > MAX_FILE || *atp >= file_size)
+                return false;
+        n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - *atp), *atp);
+        if (n > 0 && take_found(chunk, (size_t)n, sizes)) {
+                *atp += CHUNK;
+                return *atp < file_size;
+        }
+        sizes->n = 0;
+        *atp = file_size;
+        return false;
+}
+
+bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) {
         uint64_t end_ns = clock_monotonic_ns() + SEARCH_NS;
 
-        if (fd < 0 || file_size > MAX_FILE)
-                return false;
-        for (; *atp < file_size && clock_monotonic_ns() < end_ns; *atp += CHUNK) {
-                ssize_t n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - *atp),
-                                       *atp);
-
-                if (n <= 0 || !take_found(chunk, (size_t)n, sizes)) {
-                        sizes->n = 0;
-                        *atp = file_size;
-                        return false;
-                }
-        }
-        return *atp >= file_size && sizes->n;
+        while (clock_monotonic_ns() < end_ns && v8_sizes_search(fd, file_size, atp, sizes))
+                ;
+        return fd >= 0 && *atp >= file_size && sizes->n;
 }
 
 static bool read_number(const uint8_t *table, size_t n, size_t *at, uint64_t *numberp) {

@@ -26,6 +26,9 @@ typedef struct V8Sizes {
  */
 bool v8_sizes_find(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes);
 
+/* The same of one piece of the file, some milliseconds' work. Return: whether there are more. */
+bool v8_sizes_search(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes);
+
 /* Pure. Finds the first table in bytes. */
 bool v8_sizes_find_in(const uint8_t *data, size_t n, V8Sizes *sizes);
 

@@ -375,14 +375,13 @@ static int name_function(const V8Reader *reader, V8Learnt *learnt, const V8Objec
                                                                                            : V8_CODE_E_GONE;
 }
 
-/*
- * V8's table of sizes, which is searched for when frames need it. Where one question is too short for that,
- * lines come when the frames are asked for again.
- */
+/* V8's table of sizes, which is searched for when frames need it. NULL = not known, or not yet. */
 static const V8Sizes *sizes_of(V8Learnt *learnt) {
-        return v8_sizes_find(learnt->fd, learnt->file_size, &learnt->searched, &learnt->sizes)
-                ? &learnt->sizes
-                : NULL;
+        if (!learnt->is_served)
+                v8_sizes_find(learnt->fd, learnt->file_size, &learnt->searched, &learnt->sizes);
+        learnt->is_late = learnt->fd >= 0 && learnt->searched < learnt->file_size;
+        learnt->wants_sizes = learnt->is_late;
+        return !learnt->is_late && learnt->sizes.n ? &learnt->sizes : NULL;
 }
 
 static int32_t place_of_baseline(const V8Reader *reader, V8Learnt *learnt, const Code *code,
@@ -486,7 +485,10 @@ int v8_code_name(const V8Reader *given, V8Learnt *learnt, const uint64_t *words,
 
         answer->n = 0;
         v8_pages_forget(&learnt->pages);
+        learnt->is_late = false;
         r = name_frame(&reader, learnt, &frame, answer);
         v8_pages_forget(&learnt->pages);
+        if (r != V8_CODE_E_GONE && learnt->is_late)
+                return V8_CODE_E_LATER;
         return r != V8_CODE_E_GONE && frame.info && !read_info(&reader, &frame, &again) ? V8_CODE_E_GONE : r;
 }

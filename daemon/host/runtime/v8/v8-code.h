@@ -25,6 +25,9 @@ typedef struct V8Learnt {
         int fd;                         /* V8's file, borrowed; -1 = none: baseline code has no lines */
         uint64_t file_size;
         uint64_t searched;              /* bytes of the file, for `sizes` */
+        bool is_served;                 /* whoever asks searches it, while there is no question */
+        bool wants_sizes;               /* frames need `sizes`, which are not known yet, */
+        bool is_late;                   /* and the present one does */
         V8Sizes sizes;
         V8Lines *lines;                 /* NULL = lines that V8 has not counted stay unknown */
         uint32_t votes[16];             /* word of a BytecodeArray's header: how often it was its positions */
@@ -39,10 +42,11 @@ enum {
         _V8_CODE_E_SUCCESS,
         V8_CODE_E_GONE,                 /* the function is not there any more, or has not been read */
         V8_CODE_E_SHORT,                /* the function is right, those inlined into it are not known */
+        V8_CODE_E_LATER,                /* the file has not been searched to its end */
 };
 
 /*
- * @words: of a frame (bpf/border/runtime_abi.h). @reader->pages: not looked at.
- * Return: V8_CODE_E_*; 0, SHORT: with *answer.
+ * @words: of a frame (bpf/border/runtime_abi.h). @reader->pages is not looked at. Return: V8_CODE_E_*; 0,
+ * SHORT: with *answer.
  */
 int v8_code_name(const V8Reader *reader, V8Learnt *learnt, const uint64_t *words, V8Answer *answer);

@@ -32,7 +32,7 @@ static bool hear_name(WorkerSession *worker, V8Said *said, V8Answer *answer) {
 
         if (worker_session_hear(worker, &v8_question, NULL, said))
                 return false;
-        return said->result == V8_CODE_E_GONE ||
+        return !v8_wire_has_names(said) ||
                 (!worker_session_receive(worker, functions, said->n * sizeof(*functions)) &&
                  (!said->n_bytes || !worker_session_receive(worker, texts, said->n_bytes)) &&
                  !worker_session_judge(worker, v8_wire_take(answer, said, functions, texts)));

@@ -19,9 +19,8 @@ extern const FileLinkOps v8_link_ops;
 typedef int (*V8LinkAnswer)(void *userdata, size_t i, int said);
 
 /*
- * @words: of each of @n frames, of which V8_MAX_ASKED are asked.
- * *room: has the answer while @answer is called.
+ * @words: of each of @n frames, V8_MAX_ASKED at most. *room has the answer while @answer is called.
  * Return: 0; FILE_LINK_E_LATER: some have no answer; what @answer returned.
  */
-int v8_link_names(FileLink *link, const uint64_t *const *words, size_t n, V8Answer *room, V8LinkAnswer answer,
-                  void *userdata);
+int v8_link_names(FileLink *link, const uint64_t *const *words, size_t n, V8Answer *room,
+                  V8LinkAnswer answer, void *userdata);

@@ -130,6 +130,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
 
 /* Return: what frames() of RuntimeOps says. */
 static int show(const V8Answer *answer, int said, RuntimeFrame *frames, size_t max, size_t *np) {
+        if (said == V8_CODE_E_LATER)
+                return RUNTIME_E_LATER;
         if (said == V8_CODE_E_GONE || answer->n > max)
                 return RUNTIME_E_UNNAMED;
         for (uint32_t i = 0; i < answer->n; i++) {

@@ -5,6 +5,7 @@
  */
 #include "host/runtime/v8/v8-wire.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
@@ -13,11 +14,15 @@
 
 /* ---- what the worker says ---- */
 
+bool v8_wire_has_names(const V8Said *said) {
+        return !said->result || said->result == V8_CODE_E_SHORT;
+}
+
 bool v8_wire_check(const V8Said *said, V8WireKind kind) {
         if (said->magic != V8_WIRE_MAGIC || said->kind != kind || said->result < 0 ||
-            said->result > (kind == V8_WIRE_NAME ? (int)V8_CODE_E_SHORT : (int)V8_OPEN_E_UNKNOWN))
+            said->result > (kind == V8_WIRE_NAME ? (int)V8_CODE_E_LATER : (int)V8_OPEN_E_UNKNOWN))
                 return false;
-        if (kind != V8_WIRE_NAME || said->result == V8_CODE_E_GONE)
+        if (kind != V8_WIRE_NAME || !v8_wire_has_names(said))
                 return !said->n && !said->n_bytes;
         return said->n && said->n <= V8_MAX_FUNCTIONS && said->n_bytes <= V8_WIRE_MAX_TEXTS;
 }
@@ -119,7 +124,7 @@ static int say_name(int socket, Worker *worker, const uint64_t *words) {
         size_t n_functions;
 
         said.result = v8_code_name(&reader, &worker->learnt, words, &worker->answer);
-        if (said.result == V8_CODE_E_GONE)
+        if (!v8_wire_has_names(&said))
                 return channel_send(socket, &said, sizeof(said), -1);
         pack(worker, &said);
         n_functions = said.n * sizeof(*worker->functions);
@@ -138,6 +143,15 @@ static int answer(int socket, Worker *worker) {
         return say_name(socket, worker, question.words);
 }
 
+/* The table of sizes is searched for while no question waits: the file is large. */
+static void search_idly(int socket, V8Learnt *learnt) {
+        struct pollfd fd = { .fd = socket, .events = POLLIN };
+
+        while (learnt->wants_sizes && !poll(&fd, 1, 0))
+                learnt->wants_sizes = v8_sizes_search(learnt->fd, learnt->file_size, &learnt->searched,
+                                                      &learnt->sizes);
+}
+
 void v8_serve(int socket, int fd, const ReaderRequest *first) {
         static Worker worker;
         int r;
@@ -150,6 +164,8 @@ void v8_serve(int socket, int fd, const ReaderRequest *first) {
         worker.learnt.lines = v8_lines_new();
         worker.learnt.fd = fd;
         worker.learnt.file_size = first->size;
-        while (!answer(socket, &worker))
-                ;
+        worker.learnt.is_served = true;
+        do
+                search_idly(socket, &worker.learnt);
+        while (!answer(socket, &worker));
 }

@@ -49,6 +49,9 @@ _Static_assert(sizeof(V8Said) == 20 && sizeof(V8Question) == 32 && sizeof(V8Wire
 
 extern const WorkerQuestion v8_open_question, v8_question;
 
+/* Whether functions follow the answer to a question for a name. */
+bool v8_wire_has_names(const V8Said *said);
+
 /* Pure. Whether an answer to a question of @kind is one that may come. */
 bool v8_wire_check(const V8Said *said, V8WireKind kind);
 

@@ -982,7 +982,7 @@ typedef struct Ahead {
         NameKey keys[MAX_AHEAD];
         const uint64_t *words[MAX_AHEAD];
         size_t n, n_answered;
-        bool is_unnamed;                /* the first of them has no name */
+        int said;                       /* of the first of them, if it has no name */
 } Ahead;
 
 static bool is_wanted(const Ahead *ahead, const NameKey *key) {
@@ -1020,8 +1020,14 @@ static int on_answer(void *userdata, size_t i, int said, RuntimeFrame *frames, s
         ahead->n_answered++;
         if (is_full(runtimes))
                 return 0;
-        r = take_answer(runtimes, &ahead->keys[i], said, frames, n, &names);
-        ahead->is_unnamed |= !i && r == RUNTIME_E_UNNAMED;
+        if (said == RUNTIME_E_LATER) {
+                stat_add(COUNTER_RUNTIME_FRAMES_LATE, 1);
+                r = said;
+        } else {
+                r = take_answer(runtimes, &ahead->keys[i], said, frames, n, &names);
+        }
+        if (!i && r > 0)
+                ahead->said = r;
         if (r)
                 return MIN(r, 0);
         trust(ahead->known, &ahead->keys[i], NULL, &names);
@@ -1032,7 +1038,7 @@ static int on_answer(void *userdata, size_t i, int said, RuntimeFrame *frames, s
 
 /*
  * Asks about a frame that was not met yet, and about others of its stack. Return: 0: it may be known now,
- * RUNTIME_E_UNNAMED, -ENOMEM.
+ * RUNTIME_E_UNNAMED, RUNTIME_E_LATER, -ENOMEM.
  */
 static int look_ahead(Runtimes *runtimes, Known *known, const uint64_t *words, size_t n_words) {
         Ahead ahead = { .runtimes = runtimes, .known = known };
@@ -1050,7 +1056,7 @@ static int look_ahead(Runtimes *runtimes, Known *known, const uint64_t *words, s
         end_spending(known, &begin);
         if (!ahead.n_answered)
                 known->ahead_ns = clock_monotonic_ns() + PAUSE_NS;
-        return r ? error_fold(r) : ahead.is_unnamed ? RUNTIME_E_UNNAMED : 0;
+        return r ? error_fold(r) : ahead.said;
 }
 
 int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *words, size_t n_words,

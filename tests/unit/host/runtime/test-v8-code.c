@@ -12,6 +12,8 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/util/macro.h"
 #include "host/runtime/v8/v8-code.h"
@@ -440,6 +442,27 @@ Test(v8_code, baseline_code_is_its_functions_and_has_nothing_inlined) {
         cr_assert_eq(name(words), 0);
         cr_assert_eq(answer.n, 1);
         cr_assert_str_eq(answer.functions[0].name, "outer");
+}
+
+/* The table of sizes is in no file of 3 MiB; which is known once it has been searched to its end. */
+Test(v8_code, baseline_code_waits_until_the_file_has_been_searched) {
+        uint64_t own = function(scope("outer", NULL, 10, 38), 7), words[3];
+        int n_pieces = 0;
+
+        learnt.fd = memfd_create("v8", MFD_CLOEXEC);
+        learnt.file_size = 3 << 20;
+        learnt.is_served = true;
+        cr_assert_eq(ftruncate(learnt.fd, (off_t)learnt.file_size), 0);
+        code(own, own, (uint32_t)layout.values[V8_KIND_BASELINE]);
+        frame(words, RUNTIME_V8_COMPILED, CODE + 100, own, V8_NO_OFFSET);
+        do
+                cr_assert_eq(name(words), V8_CODE_E_LATER);
+        while (n_pieces++ < 3 &&
+               v8_sizes_search(learnt.fd, learnt.file_size, &learnt.searched, &learnt.sizes));
+        cr_assert_eq(n_pieces, 3);
+        cr_assert_eq(name(words), 0);
+        cr_assert_str_eq(answer.functions[0].name, "outer");
+        close(learnt.fd);
 }
 
 Test(v8_code, a_copy_of_the_interpreter_has_the_offset_of_the_frame) {
