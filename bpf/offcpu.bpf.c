@@ -20,6 +20,10 @@
  * before)). p is known as the wait begins and knows nothing of its length, so the durations of walked waits
  * divided by p have the right mean. The record carries 1 / p.
  *
+ * A ring that is half full thins records by process: one may have an eighth of the room that is left, in a
+ * period and on a CPU. So who has few waits keeps their stacks. What is thinned goes into a sum, as what
+ * finds the ring full.
+ *
  * In a storm of switches the daemon leaves out steps of this way, one after the other (`wait_limit`): draws,
  * marks of waits without a stack, spans and wakers. Times, threads, calls and flags are of every wait.
  *
@@ -54,6 +58,8 @@ char LICENSE[] SEC("license") = "GPL";
 
 enum {
         WAIT_PERIOD_SHIFT = 27,
+        WAIT_PROCESSES_BITS = 6,
+        WAIT_THIN_PART = 8,             /* of the room that is left, in a period and on a CPU */
 };
 
 /* Walks of a second and CPU; 0 = none. */
@@ -119,6 +125,10 @@ struct wait_budget {
         uint32_t n, n_before;           /* switch-outs of this period, and of the one before */
         uint32_t weight;                /* weight of the last draw */
         uint32_t reserved;
+        /* bytes of records of each process in a period, by hash */
+        struct {
+                uint32_t period, n_bytes;
+        } processes[1 << WAIT_PROCESSES_BITS];
 };
 
 struct {
@@ -279,7 +289,29 @@ static __always_inline void wait_run(struct abi_wait *wait, const struct wait_th
                 wait->run = thread->run;
 }
 
-/* Completes a record and sends it. Return: false = the ring was full. */
+/* Whether a record of a process is left out, for those of others. A global function, as wait_add(). */
+__attribute__((noinline)) int wait_thins(uint32_t tgid, uint64_t now_ns, uint64_t size) {
+        uint64_t used = bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA), all;
+        uint32_t period = (uint32_t)(now_ns >> WAIT_PERIOD_SHIFT), zero = 0, n_bytes, at;
+        struct wait_budget *budget;
+
+        budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+        if (!budget)
+                return 0;
+        at = tgid * 0x9e3779b9u >> (32 - WAIT_PROCESSES_BITS);
+        if (budget->processes[at].period != period) {
+                budget->processes[at].period = period;
+                budget->processes[at].n_bytes = 0;
+        }
+        n_bytes = budget->processes[at].n_bytes + (uint32_t)size;
+        all = bpf_ringbuf_query(&waits, BPF_RB_RING_SIZE);
+        if (2 * used > all && used < all && n_bytes > (all - used) / WAIT_THIN_PART)
+                return 1;
+        budget->processes[at].n_bytes = n_bytes;
+        return 0;
+}
+
+/* Completes a record and sends it. Return: false = the ring was full, or has no room for this process. */
 static __always_inline bool wait_send(struct wait_stack *stack, const struct abi_wait *wait) {
         struct counters *counters = counters_get();
         struct abi_sample *sample = (struct abi_sample *)stack->rest;
@@ -295,6 +327,10 @@ static __always_inline bool wait_send(struct wait_stack *stack, const struct abi
         if (setting_wait_long_ns && wait->end_ns >= sample->time_ns + setting_wait_long_ns)
                 stack->head.flags |= WAIT_LONG;
         sample->value = wait->blocked_ns + wait->runnable_ns;
+        if (wait_thins(sample->tgid, wait->end_ns, size)) {
+                wait_count(COUNTER_WAITS_THINNED);
+                return false;
+        }
         if (!bpf_ringbuf_output(&waits, stack, size, wake_for_sample(counters, WAKE_CALL_NONE)))
                 return true;
         wait_count(COUNTER_WAITS_RING_FULL);

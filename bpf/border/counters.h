@@ -114,6 +114,8 @@
           "waits as long as off-cpu-long-wait that were counted without their stack") \
         X(WAITS_RING_FULL, "waits_total", "event=\"ring_full\"", \
           "waits counted without their stack, since the ring was full") \
+        X(WAITS_THINNED, "waits_total", "event=\"thinned\"", \
+          "waits counted without their stack, since their process has filled most of a ring that is half full") \
         X(WAITS_UNWALKED, "waits_total", "event=\"unwalked\"", \
           "waits that were not drawn for a walk, since there were too many switches: above off-cpu-max-switches") \
         X(WAITS_SPANLESS, "waits_total", "event=\"spanless\"", \

@@ -10,7 +10,9 @@ import oracle
 oracle.enter()
 
 import shutil
+import signal
 import subprocess
+import time
 
 import crafted_elf
 import groups
@@ -23,6 +25,7 @@ import unix_http
 SYMBOLS = otlp_read.Symbols()
 ATTACKER, HONEST = 61001, 61002         # users that own nothing
 SPAN = ("00000000000000010000000000000002", "0000000000000003")
+STANDSTILL_S = 1.5                      # of the daemon's loop
 SETTLED_NS = 500_000_000                # what is new is found by then, with and without an attack
 
 
@@ -138,6 +141,25 @@ class Neighbours(session.TestCase):
         self.options = ("--off-cpu",)
         self.compare(lambda place: [self.child(place, "hostile", "sleepers", 400)],
                      lambda _, value: value("spanprof_waits_total", event="begun") > 100_000)
+
+    def test_waits_of_hundreds_of_threads_leave_room_while_the_daemon_stands_still(self):
+        """Their ring would be full after some tenths of a second: it is thinned by process, and each is counted."""
+        self.options = ("--off-cpu", "--off-cpu-max-switches", "0")
+        attacker = self.child((ATTACKER, None), "hostile", "sleepers", 400)
+        run, control = self.start_daemon()
+
+        def waits(event):
+            return prometheus.value(unix_http.metrics(control), "spanprof_waits_total", event=event)
+
+        tap.wait_until(lambda: waits("walked") > 1000, "waits to be walked", 60)
+        self.assertEqual(waits("ring_full"), 0)
+        run.child.process.send_signal(signal.SIGSTOP)
+        time.sleep(STANDSTILL_S)
+        run.child.process.send_signal(signal.SIGCONT)
+        tap.wait_until(lambda: waits("thinned") > 0, "waits to be thinned", 60)
+        self.assertEqual(waits("ring_full"), 0, "each process finds room")
+        attacker.kill()
+        run.stop()
 
     def files(self, n, data):
         directory = self.directory()
