@@ -30,6 +30,8 @@ enum {
         MAX_TREE = 1 << 16,             /* parts that the printer may visit */
         /* parts of the graph: libiberty's limit, which counts two for each byte */
         MAX_PARTS = 2048,
+        MAX_D_INPUT = 1024,
+        MAX_D_REFERENCES = 10,
 };
 
 typedef struct Output {
@@ -167,6 +169,67 @@ static bool demangle_rust(const char *name, int options, Output *output) {
         return rust_demangle_callback(name, options, append, output);
 }
 
+/*
+ * libiberty's demangler of D gives a string of its own, and no limit can be set. A part may be referred to by
+ * `Q`, so each of these at most doubles what is printed.
+ */
+static bool demangle_d(const char *name, Output *output) {
+        size_t n_references = 0, size = strlen(name);
+        char *text;
+
+        for (const char *at = name; (at = strchr(at, 'Q')); at++)
+                n_references++;
+        if (strncmp(name, "_D", 2) || size > MAX_D_INPUT || n_references > MAX_D_REFERENCES)
+                return false;
+        text = dlang_demangle(name, DMGL_NO_OPTS);
+        size = text ? strlen(text) : 0;
+        if (size && size < output->room) {
+                memcpy(output->to, text, size);
+                output->size = size;
+        }
+        free(text);
+        return output->size > 0;
+}
+
+static int hex_digit(char c) {
+        return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The character that `$` and two digits at @at mean; 0 = no such one. */
+static char escaped(const char *at) {
+        int high = hex_digit(at[1]), low = high < 0 ? -1 : hex_digit(at[2]);
+        int value = low < 0 ? 0 : high << 4 | low;
+
+        return (char)(*at == '$' && value > ' ' && value < 0x7f ? value : 0);
+}
+
+/*
+ * OCaml writes `caml`, the module, `__` (before 5.1; then `.`) and the function with a number. Modules in a
+ * module are parted by `__`, too; `$` and two digits are another character (asmcomp's Compilenv, cmm_helpers).
+ */
+static bool demangle_ocaml(const char *name, Output *output) {
+        if (strncmp(name, "caml", 4))
+                return false;
+        for (name += 4; *name && output->size + 1 < output->room; name++) {
+                char c = *name;
+
+                if (c == '_' && name[1] == '_' && name[2]) {
+                        c = '.';
+                        name++;
+                } else if (escaped(name)) {
+                        c = escaped(name);
+                        name += 2;
+                }
+                output->to[output->size++] = c;
+        }
+        return !*name;
+}
+
+static bool demangle_other(const char *name, Output *output) {
+        output->size = 0;
+        return demangle_d(name, output) || demangle_ocaml(name, output);
+}
+
 size_t demangle(const char *name, DemangleStyle style, char *to, size_t room) {
         int options = style == DEMANGLE_FULL ? DMGL_PARAMS | DMGL_ANSI : DMGL_NO_OPTS;
         Output output = { .to = to, .room = room };
@@ -178,7 +241,7 @@ size_t demangle(const char *name, DemangleStyle style, char *to, size_t room) {
                 output.size = 0;
                 if (!demangle_cxx(name, options, &output)) {
                         output.size = 0;
-                        if (!demangle_global(name, options, &output))
+                        if (!demangle_global(name, options, &output) && !demangle_other(name, &output))
                                 return 0;
                 }
         }

@@ -4,9 +4,10 @@
 /*
  * Demangle
  *
- * Readable forms of the names that compilers of C++ (Itanium ABI) and Rust (legacy and v0) write into symbol
- * tables. A target chose the file with the names: a few bytes of them can stand for gigabytes, or for hours
- * of work. So length, depth, work and output are limited, and a name over a limit stays as it is in the file.
+ * Readable forms of the names that compilers of C++ (Itanium ABI), Rust (legacy and v0), D and OCaml write
+ * into symbol tables. Names of others stay as they are in the file (docs/RUNTIMES.md says which). A target
+ * chose the file with the names: a few bytes of them can stand for gigabytes, or for hours of work. So
+ * length, depth, work and output are limited, and a name over a limit stays as it is in the file.
  */
 
 #include <stdbool.h>
@@ -23,9 +24,13 @@ typedef enum DemangleStyle {
         DEMANGLE_NONE,
 } DemangleStyle;
 
-/* Whether @name may be mangled at all: `_Z`, `_R`, `_GLOBAL_`. Other names have no readable form. */
+/* Whether @name may be mangled at all: `_Z`, `_R`, `_GLOBAL_`, `_D1`, `camlX`. Others have no readable form. */
 static inline bool demangle_may(const char *name) {
-        return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R' || name[1] == 'G');
+        if (name[0] == '_')
+                return name[1] == 'Z' || name[1] == 'R' || name[1] == 'G' ||
+                        (name[1] == 'D' && name[2] >= '1' && name[2] <= '9');
+        return name[0] == 'c' && name[1] == 'a' && name[2] == 'm' && name[3] == 'l' && name[4] >= 'A' &&
+                name[4] <= 'Z';
 }
 
 /*

@@ -80,21 +80,43 @@ static bool is_label(const Reader *reader, const Elf64_Sym *symbol) {
                 symbol->st_value - section->sh_addr < section->sh_size;
 }
 
+static bool is_made_of(const char *text, size_t n, const char *others) {
+        for (size_t i = 0; i < n; i++)
+                if (!strchr(others, text[i]) && !(text[i] >= '0' && text[i] <= '9') &&
+                    !((text[i] | 0x20) >= 'a' && (text[i] | 0x20) <= 'z'))
+                        return false;
+        return n > 0;
+}
+
+/*
+ * Length of the name before its version, which begins with @at. A version stands behind a name as C and C++
+ * have them, and is the last part: other compilers write `@` into names of their own (Crystal).
+ */
+static size_t size_before_version(const char *name, size_t n, const char *at) {
+        const char *found = n > 1 ? memmem(name + 1, n - 1, at, strlen(at)) : NULL, *version;
+
+        if (!found)
+                return n;
+        version = found + strlen(at);
+        return is_made_of(name, (size_t)(found - name), "_.$") &&
+                               is_made_of(version, n - (size_t)(version - name), "_.+-")
+                       ? (size_t)(found - name) : n;
+}
+
 /*
  * Length of the name at @at: up to `@@` and its version, the end of the table, or the cap. Old versions
  * (`f@V1` beside `f@@V2`) are other functions, and keep theirs.
  */
 static uint16_t name_length(const ImageBytes *strings, uint32_t at) {
         uint64_t left = at < strings->size ? strings->size - at : 0;
-        const char *name, *version;
+        const char *name;
         size_t n;
 
         if (!left)                      /* perhaps there is no table */
                 return 0;
         name = strings->data + at;
         n = strnlen(name, MIN(left, (uint64_t)SYMBOL_MAX_NAME));
-        version = n > 1 ? memmem(name + 1, n - 1, "@@", 2) : NULL;
-        return (uint16_t)(version ? version - name : (ptrdiff_t)n);
+        return (uint16_t)size_before_version(name, n, "@@");
 }
 
 /* The address in the object of a symbol of the file that is read. */
@@ -227,7 +249,7 @@ static unsigned n_underscores(const FileSymbol *symbol) {
 }
 
 static bool is_old_version(const FileSymbol *symbol) {
-        return memchr(symbol->name, '@', symbol->n_name) != NULL;
+        return size_before_version(symbol->name, symbol->n_name, "@") < symbol->n_name;
 }
 
 /*

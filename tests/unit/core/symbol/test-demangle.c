@@ -67,6 +67,54 @@ Test(demangle, reads_names_of_rust) {
         }
 }
 
+/* Expected: c++filt -s dlang of binutils 2.40; names of gdc 12. */
+Test(demangle, reads_names_of_d) {
+        static const char *const names[][2] = {
+                { "_D1v1S3hotFlZl", "v.S.hot(long)" },
+                { "_D1v__T3midTlZQhFlZl", "v.mid!(long).mid(long)" },
+                { "_D1v__T4NodeTlZQi3getMFiZl", "v.Node!(long).Node.get(int)" },
+                { "_D1v__T4NodeTlZQi6__ctorMFNaNbNiNflZCQBj__TQBkTlZQBq", "v.Node!(long).Node.this(long)" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1]);
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_NONE), "");
+        }
+        cr_expect_str_eq(demangled("_D1v1S3hotFlZ", DEMANGLE_FULL), "", "cut");
+        cr_expect_str_eq(demangled("_Dmain", DEMANGLE_FULL), "", "what the runtime calls");
+}
+
+/* A template of the template before it, twice, 40 times over: 300 bytes that mean 2^40. */
+Test(demangle, does_not_print_names_of_d_for_ever) {
+        char name[DEMANGLE_MAX_INPUT] = "_D1v", *end = name + strlen(name);
+
+        for (int i = 0; i < 40; i++)
+                end = stpcpy(end, "__T1aTQbTQb");
+        stpcpy(end, "ZFZv");
+        cr_expect_str_eq(demangled(name, DEMANGLE_FULL), "");
+}
+
+/*
+ * Names of ocamlopt 4.13, of functions whose names stand in its own sources (stdlib.ml, list.ml), and one
+ * with the dot of 5.1.
+ */
+Test(demangle, reads_names_of_ocaml) {
+        static const char *const names[][2] = {
+                { "camlStdlib__List__fold_left_275", "Stdlib.List.fold_left_275" },
+                { "camlStdlib__$5e_140", "Stdlib.^_140" },
+                { "camlStdlib__$40_197", "Stdlib.@_197" },
+                { "camlStdlib__$5e$5e_444", "Stdlib.^^_444" },
+                { "camlV__$2b$21_81", "V.+!_81" },
+                { "camlV__entry", "V.entry" },
+                { "camlV.hot_81", "V.hot_81" },
+                { "camlV__a$7f$0a$zz$", "V.a$7f$0a$zz$" },
+                { "camlV___x_3", "V._x_3" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1]);
+}
+
 Test(demangle, leaves_other_names_alone) {
         static const char *const names[] = { "",
                                              "main",
@@ -82,7 +130,13 @@ Test(demangle, leaves_other_names_alone) {
                                              "_GLOBAL__sub",
                                              "_GLOBAL__I",
                                              "_GLOBAL__I",
-                                             "_GLOBAL__sub_I_main" };
+                                             "_GLOBAL__sub_I_main",
+                                             "_D",
+                                             "_D9x",
+                                             "_DYNAMIC",
+                                             "caml_alloc",
+                                             "caml",
+                                             "pkg__proc" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 cr_expect_str_eq(demangled(names[i], DEMANGLE_FULL), "", "%s", names[i]);

@@ -158,6 +158,28 @@ Test(symbols, merges_both_tables_and_drops_default_versions) {
         cr_assert_eq(symbol_table_n_symbols(dynamic), 2);
 }
 
+/* Names as crystal 1.6 writes them, and what is no version in others. */
+Test(symbols, keeps_an_at_sign_that_begins_no_version) {
+        HandSymbol symbols[] = {
+                HAND_FUNCTION("*Array(Int32)@Indexable(T)#each<Int32>:Nil", 0x1000, 0x10),
+                HAND_FUNCTION("*Crystal::Hasher@@seed#init:Nil", 0x1010, 0x10),
+                HAND_FUNCTION("a(b)@@c", 0x1020, 0x10),
+                HAND_FUNCTION("a@@", 0x1030, 0x10),
+                HAND_FUNCTION("_ZN1a1bEv@@LIB_1.0-rc+1", 0x1040, 0x10),
+                /* the longer name wins, whatever stands behind its @ */
+                { "*A@B#f", 0x1050, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
+                { "*A#f", 0x1050, 8, STB_GLOBAL, STT_FUNC, HAND_TEXT, 0 },
+        };
+        _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, ARRAY_SIZE(symbols));
+
+        assert_name(table, 0x1000, "*Array(Int32)@Indexable(T)#each<Int32>:Nil", 0);
+        assert_name(table, 0x1010, "*Crystal::Hasher@@seed#init:Nil", 0);
+        assert_name(table, 0x1020, "a(b)@@c", 0);
+        assert_name(table, 0x1030, "a@@", 0);
+        assert_name(table, 0x1040, "_ZN1a1bEv", 0);
+        assert_name(table, 0x1050, "*A@B#f", 0);
+}
+
 Test(symbols, ends_a_function_without_size_at_the_next_or_with_its_section) {
         HandSymbol symbols[] = { HAND_FUNCTION("a", 0x1f00, 0), HAND_FUNCTION("b", 0x1f80, 0),
                                  { "elsewhere", 0x5000, 0, STB_GLOBAL, STT_FUNC, SHN_ABS, 0 } };
