@@ -13,6 +13,8 @@ import re
 import shutil
 import signal
 
+import golang
+import jdks
 import pythons
 import session
 import tap
@@ -80,6 +82,125 @@ class Desk(session.TestCase):
             shown = self.at_desk("report", "--top", "1000", "a.pb.gz").stdout
             # what is called may be a part of who calls it
             self.assertEqual("app.js" in shown, is_named, f"{child}\n{shown}")
+
+    def hottest(self, *command, options=()):
+        """[(self, total, function, file)] of the table that a recording of @command ends with; the recording is a.otlp."""
+        said = self.at_desk("record", "-F", "499", *options, "-o", "a.otlp", "--", *map(str, command)).stderr
+        rows = re.findall(r"(?m)^ +([\d.]+) % +([\d.]+) %  (\S.*?)  +(\S+)$", said)
+        return [(float(own), float(total), function, file) for own, total, function, file in rows]
+
+    def lines_of(self, source):
+        """{text of a line: percent of its own} of the source with numbers beside its lines."""
+        shown = self.at_desk("report", "--annotate", source, "a.otlp").stdout
+        return {text.strip(): float(own)
+                for own, text in re.findall(r"(?m)^ +([\d.]+)% +[\d.]+% +\d+  (.*)$", shown)}
+
+    def test_the_hottest_function_of_a_program_of_cxx_and_its_line(self):
+        tool = tap.need_tool("g++")
+        (self.where / "hot.cc").write_text(
+            "#include <cstdint>\n#include <cstdio>\n#include <vector>\n"
+            "static uint64_t mix(uint64_t x) {\n"
+            "  for (int i = 0; i < 40; i++)\n"
+            "    x = x * 6364136223846793005u + (x >> 7);\n"
+            "  return x;\n}\n"
+            "template <typename T> __attribute__((noinline)) uint64_t hash_all(const std::vector<T> &all) {\n"
+            "  uint64_t sum = 0;\n  for (const T &one : all) sum += mix(one);\n  return sum;\n}\n"
+            "int main() {\n  std::vector<uint64_t> all(50000, 7);\n  uint64_t sum = 0;\n"
+            "  for (int i = 0; i < 250; i++) all[i] = sum += hash_all(all);\n  printf(\"%d\\n\", (int)sum);\n}\n")
+        self.run_command([tool, "-O2", "-g", "-o", self.where / "hot", self.where / "hot.cc"], expect=0, timeout=120)
+        rows = self.hottest("./hot")
+        self.assertEqual(rows[0][2:], ("mix", "hot"), "what is inlined has its name")
+        self.assertGreater(max(total for _, total, function, _ in rows if function.startswith("hash_all")), 90, rows)
+        self.assertGreater(self.lines_of("hot.cc")["x = x * 6364136223846793005u + (x >> 7);"], 20)
+
+    def test_the_hottest_function_of_a_program_of_python_and_its_line(self):
+        (self.where / "hot.py").write_text("def count(n):\n    while n:\n        n -= 1\n\n"
+                                           "def other():\n    count(300000)\n\n"
+                                           "for i in range(40):\n    count(900000)\n    other()\n")
+        python = next(iter(pythons.here().values()))
+        rows = self.hottest(python, "hot.py")
+        self.assertIn(("count", "hot.py"), [row[2:] for row in rows])
+        self.assertGreater([total for _, total, function, _ in rows if function == "count"][0], 60, rows)
+        lines = self.lines_of("hot.py")
+        self.assertGreater(lines["while n:"] + lines["n -= 1"], 10, lines)
+
+    def test_the_hottest_function_of_numpy(self):
+        """That of its library, below the function of Python that calls it."""
+        found = [python for python in pythons.here().values()
+                 if self.run_command([python, "-c", "import numpy"]).returncode == 0]
+        if not found:
+            self.skipTest("package: no python3-numpy")
+        (self.where / "matrix.py").write_text(
+            "import numpy\ndef multiply():\n    a = numpy.ones((500, 500))\n"
+            "    for _ in range(40): a = a @ a; a /= a.max()\nmultiply()\n")
+        rows = self.hottest(found[0], "matrix.py")
+        self.assertRegex(rows[0][3], r"(?i)blas|numpy|_multiarray", rows)
+        shares = {(file, function): total for _, total, function, file in self.hottest(
+            found[0], "matrix.py", options=("--top", "1000"))}
+        self.assertGreater(shares["matrix.py", "multiply"], 40, shares)
+
+    def test_the_hottest_function_of_a_program_of_java(self):
+        (self.where / "Hot.java").write_text(
+            "public class Hot {\n"
+            "  static long checksum(byte[] all) { long n = 0; for (byte one : all) n = n * 31 + one; return n; }\n"
+            "  public static void main(String[] words) {\n    long sum = 0;\n"
+            "    for (int i = 0; i < 40000; i++) sum += checksum(new byte[1 << 16]);\n"
+            "    System.out.println(sum);\n  }\n}\n")
+        self.run_command([jdks.tool("javac"), self.where / "Hot.java"], expect=0, timeout=120)
+        for release, java in jdks.here().items():
+            with self.subTest(release):
+                self.assertEqual(self.hottest(java, "-cp", self.where, "Hot")[0][2:], ("Hot.checksum", "Hot.java"))
+
+    def test_the_hottest_function_of_a_program_of_rust(self):
+        tool = tap.need_tool("rustc")
+        (self.where / "hot.rs").write_text(
+            "#[inline(never)] fn collatz(mut n: u64) -> u32 {\n    let mut k = 0;\n"
+            "    while n != 1 { n = if n & 1 == 0 { n >> 1 } else { 3 * n + 1 }; k += 1; }\n    k\n}\n"
+            "fn main() { println!(\"{:?}\", (1..3000000).map(collatz).max()); }\n")
+        self.run_command([tool, "-O", "-o", self.where / "hot", self.where / "hot.rs"], expect=0, timeout=300)
+        self.assertEqual(self.hottest("./hot")[0][2:], ("hot::collatz", "hot"))
+
+    def test_the_hottest_function_of_a_program_of_go_and_what_gos_own_tools_make_of_it(self):
+        """`go tool pprof -list` has its lines, and `go build -pgo` takes the profile."""
+        go = golang.Go()
+        (self.where / "main.go").write_text(
+            "package main\n\n//go:noinline\nfunc collatz(n uint64) (k int) {\n\tfor n != 1 {\n"
+            "\t\tif n&1 == 0 {\n\t\t\tn >>= 1\n\t\t} else {\n\t\t\tn = 3*n + 1\n\t\t}\n\t\tk++\n\t}\n\treturn\n}\n\n"
+            "func main() {\n\tbest := 0\n\tfor i := uint64(1); i < 4000000; i++ {\n"
+            "\t\tif k := collatz(i); k > best {\n\t\t\tbest = k\n\t\t}\n\t}\n\tprintln(best)\n}\n")
+        go.build(self.where / "main.go", self.where / "hot")
+        self.assertEqual(self.hottest("./hot")[0][2:], ("main.collatz", "hot"))
+        self.at_desk("report", "a.otlp", "-o", "cpu.pb.gz")
+        listed = self.run_command([go.program, "tool", "pprof", "-list", "main.collatz", "cpu.pb.gz"], expect=0,
+                                  cwd=self.where, env=go.environment, timeout=120).stdout
+        self.assertRegex(listed, r"(?m)^ +[\d.]+m?s +[\d.]+m?s +9:\t+n = 3\*n \+ 1$")
+        self.at_desk("report", "a.otlp", "-o", "default.pgo")
+        go.build(self.where / "main.go", self.where / "faster", f"-pgo={self.where / 'default.pgo'}")
+
+    def test_all_time_as_one_also_that_without_a_cpu(self):
+        """Wall time: a recording with waits, and a report of both. What is asked for wall time says so."""
+        (self.where / "naps.py").write_text("import time\n"
+                                            "def nap():\n    time.sleep(0.05)\n"
+                                            "def work():\n    sum(range(200000))\n"
+                                            "for _ in range(20): work(); nap()\n")
+        python = next(iter(pythons.here().values()))
+        self.hottest(python, "naps.py", options=("--off-cpu", ))
+        wall = json.loads(self.at_desk("report", "--wall", "--json", "a.otlp").stdout)["profiles"][0]
+        totals = {row["function"]: row["total"] for row in wall["functions"]}
+        self.assertGreater(totals["nap"], 20 * 0.05e9)
+        said = self.at_desk("record", "--idle", "--", "true", expect=2).stderr
+        self.assertIn("`report --wall`", said)
+
+    def test_a_build_that_became_slower_fails_in_continuous_integration(self):
+        python = next(iter(pythons.here().values()))
+        for name, n in (("before", 100000), ("after", 1500000)):
+            (self.where / "bench.py").write_text(
+                "def parse(n):\n    while n: n -= 1\ndef other(n):\n    while n: n -= 1\n"
+                f"for _ in range(12): parse({n}); other(1000000)\n")
+            baseline = () if name == "before" else ("--compare", "before.pb", "--fail-above", "10")
+            done = self.at_desk("record", "-F", "1999", *baseline, "-o", f"{name}.pb", "--", python, "bench.py",
+                                expect=3 if baseline else 0)
+        self.assertRegex(done.stderr, r"parse: \+[\d.]+ points of samples ")
 
     def test_a_selector_that_matches_nobody(self):
         """Said at the start, and at the end with what tells why; the status says it, too."""

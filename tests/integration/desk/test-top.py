@@ -181,6 +181,17 @@ class OnTerminal(session.TestCase):
         terminal.check_restored()
         self.assertIsNone(victim.status)
 
+    def test_shows_the_hottest_function_all_views_and_losses_on_80_columns(self):
+        victim = self.victim("shares")
+        terminal = Terminal(self, "-p", victim.pid, rows=24, columns=80)
+        terminal.wait(r"^ +\d+\.\d % +\d+\.\d %  share_50 +victim-shares")
+        terminal.wait(r"^spanprof top: 1 process, .* CPUs busy, 0 lost$|^\d+ LOST ")
+        terminal.wait(r"^\[1functions\] 2spans 3threads 4processes 5coroutines 6tree 7waits 8operations$")
+        self.assertLessEqual(max(map(len, terminal.screen.lines)), 80)
+        terminal.type("q")
+        terminal.end()
+        terminal.check_restored()
+
     def test_shows_the_spans_of_requests(self):
         victim = self.victim("spans", "1")
         terminal = Terminal(self, "-p", victim.pid, "--view", "spans", columns=120)
