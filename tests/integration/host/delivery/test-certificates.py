@@ -78,7 +78,7 @@ class Case(Certificates, session.TestCase):
         self.assertIn("openssl x509 -in", finding["fix"])
 
     def test_a_daemon_has_a_metric_for_each(self):
-        victim, control = self.victim("chain", 5), self.directory() / "control.sock"
+        victim, control = self.victim("chain", 5, rests=True), self.directory() / "control.sock"
         run = self.start("--pid", victim.pid, "--control", control, *self.options, endpoint=self.url)
         wanted = {"authorities": self.end("ours"), "client": self.end("client"), "receiver": self.end(self.first())}
 

@@ -218,7 +218,7 @@ class Image(sidecar.Case):
         report = json.loads(done.stdout)
         self.assertEqual((done.returncode, [c for c in report["checks"] if c["result"] == "fail"]), (0, []),
                          done.stderr)
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         run = self.spawn(
             [*config["Entrypoint"], *config["Cmd"], "--duration", "2s"],
             preexec_fn=self.inside(root, capabilities("daemonset.yaml")),
@@ -230,7 +230,7 @@ class Image(sidecar.Case):
         self.assertRegex(run.err, r"[1-9]\d* samples delivered \+ 0 lost")
 
     def test_profiles_with_the_capabilities_of_each_example(self):
-        root, victim = self.image(), self.victim("chain", 5)
+        root, victim = self.image(), self.victim("chain", 5, rests=True)
         for name in ("daemonset.yaml", "sidecar.yaml"):
             with self.subTest(example=name):
                 receiver = session.Receiver(self)
@@ -248,7 +248,7 @@ class Image(sidecar.Case):
 
     def test_probes_by_exec_answer_in_it(self):
         """Without a shell, without a port, with the capabilities of the container alone."""
-        root, victim, receiver = self.image(), self.victim("chain", 5), session.Receiver(self)
+        root, victim, receiver = self.image(), self.victim("chain", 5, rests=True), session.Receiver(self)
         for name in ("daemonset.yaml", "sidecar.yaml"):
             with self.subTest(example=name):
                 probes = [

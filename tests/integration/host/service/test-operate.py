@@ -58,7 +58,7 @@ class Manager:
 class Case(session.TestCase):
     def setUp(self):
         self.manager = Manager(self)
-        self.victim_ = self.victim("chain", 5)
+        self.victim_ = self.victim("chain", 5, rests=True)
         self.file = self.directory() / "spanprof.conf"
 
     def configure(self, text):
@@ -126,7 +126,7 @@ class Reload(Case):
     def test_applies_what_has_changed(self):
         run = self.run_configured(f"[targets]\npid = {self.victim_.pid}\n[sampling]\nfrequency = 499\n")
         run.wait_events(1, self.victim_.pid)
-        other = self.victim("chain", 5)
+        other = self.victim("chain", 5, rests=True)
         self.configure(f"[targets]\npid = {other.pid}\n[sampling]\nfrequency = 997\n")
         self.reload(run)
         run.child.wait_for("at 997 Hz")
@@ -354,7 +354,7 @@ class Reload(Case):
     def test_ends_by_itself_though_a_signal_comes_in_between(self):
         """The victim's exit ends the daemon; a signal while it flushes does not cut that short."""
         for _ in range(5):
-            victim = self.victim("chain", 5)
+            victim = self.victim("chain", 5, rests=True)
             run = self.start("--pid", victim.pid, "--frequency", 499)
             run.wait_events(20, victim.pid)
             victim.stop()

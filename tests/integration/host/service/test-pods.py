@@ -69,7 +69,7 @@ class Kubelet:
 class Pods(Certificates, session.NamingCase):
     def setUp(self):
         self.uid, self.token = str(uuid.uuid4()), secrets.token_hex(20)
-        self.child = self.victim("chain", 5)
+        self.child = self.victim("chain", 5, rests=True)
         self.enter_pod(self.child.pid)
         self.control = self.directory() / "control.sock"
         self.token_file = self.directory() / "token"

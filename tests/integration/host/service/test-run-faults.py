@@ -248,7 +248,7 @@ class Receivers(session.TestCase):
                 self.check_lost(run.stop(), *cases[what][1:])
 
     def test_no_password_of_the_endpoint_is_logged(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         run = self.start(
             "-p", victim.pid, *HZ,
             endpoint=f"http://me:sekret@127.0.0.1:{fault_server.closed_port(self)}/x?token=sekret",
@@ -263,7 +263,7 @@ class Receivers(session.TestCase):
         self.assertEqual(set(result.summary["lost_by_reason"]) - {reason, "stop"}, set())
 
     def test_a_receiver_that_dies_and_comes_back(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         run = self.start("-p", victim.pid, *HZ)
         run.wait_events(50)
         run.receiver.child.kill()
@@ -278,7 +278,7 @@ class Receivers(session.TestCase):
         self.assertEqual(result.summary["lost"], 0, result.summary)
 
     def test_a_receiver_that_is_killed_for_good(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         run = self.start("-p", victim.pid, *HZ, environment={"SPANPROF_STOP_TIMEOUT": "300ms"})
         run.wait_events(50)
         run.receiver.child.process.kill()
