@@ -23,14 +23,11 @@ MODES = {
 class Hotspot(tap.TestCase):
 
     def javas(self):
-        """{release: java}; the long form's are from PyPI, kept in the cache."""
-        return jdks.fetched() if tap.LONG else jdks.here()
+        """{release: java} of one release; the long form has all of this machine, and PyPI's, kept in the cache."""
+        return {**jdks.here(), **jdks.fetched()} if tap.LONG else dict(sorted(jdks.here().items())[:1])
 
     def classes(self):
-        directory = self.directory()
-        self.run_command([jdks.tool("javac"), "--release", "8", "-nowarn", "-d", directory,
-                          SOURCES / "VictimJava.java", SOURCES / "VictimVirtual.java"], expect=0, timeout=120)
-        return directory
+        return jdks.classes(SOURCES / "VictimJava.java", SOURCES / "VictimVirtual.java")
 
     def start(self, java, *words):
         """One that has said that it is ready."""
@@ -124,7 +121,8 @@ class Hotspot(tap.TestCase):
 
     def javas_of_25(self):
         """Releases whose Thread.print shows virtual threads as well."""
-        javas = {release: java for release, java in self.javas().items() if int(release) >= 25}
+        found = self.javas() if tap.LONG else jdks.here()
+        javas = {release: java for release, java in found.items() if int(release) >= 25}
         return javas or tap.skip("tool: JDK 25 is not installed")
 
     def test_goes_through_a_virtual_thread_to_its_carrier(self):

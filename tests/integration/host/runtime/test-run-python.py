@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Python under the daemon, without a flag: functions and lines of tests/victims/python/victim-python.py stand
-in the order that its source fixes, between the native frames that call them. The system's release, and 3.13
-if it is here; `--long` takes all, and Debian's newer ones (SPANPROF_TEST_PYTHONS names more)."""
+in the order that its source fixes, between the native frames that call them. The system's release; `--long`
+takes all, and Debian's newer ones (SPANPROF_TEST_PYTHONS names more)."""
 import oracle
 
 oracle.enter()
@@ -143,10 +143,7 @@ class Python(session.NamingCase):
     WHOLE = 0.99 if tap.LONG else 0.985
 
     def pythons(self):
-        if tap.LONG:
-            return pythons.all_of_them()
-        here = pythons.here()
-        return {v: p for v, p in here.items() if v == (3, 13) or str(p).startswith("/usr/bin")}
+        return pythons.all_of_them() if tap.LONG else dict([next(iter(pythons.here().items()))])
 
     def python(self):
         return next(iter(self.pythons().values()))
