@@ -41,9 +41,9 @@ class Case(otel_case.TestCase):
         child = self.spawn([session.SERVICE, "--spans", log], env=named(service))
         return child, log
 
-    def run_to(self, url, *options, seconds=6, pid=None):
+    def run_to(self, url, *options, seconds=1.5, pid=None):
         """The daemon, after a process has used the CPU for so many seconds."""
-        run = self.start(*options, *(("--pid", pid) if pid else ()), endpoint=url)
+        run = self.start("--frequency", "499", *options, *(("--pid", pid) if pid else ()), endpoint=url)
         if pid:
             session.wait_cpu([pid], seconds)
         return run
@@ -93,7 +93,7 @@ class Pyroscope(Case):
         child, _ = self.example("first")
         run = self.run_to(self.server.url, "--backend", "pyroscope", "--pid", child.pid)
         first = self.wait_tree("first")
-        session.wait_cpu([child.pid], 3)
+        session.wait_cpu([child.pid], 1)
         result = self.delivered(run)
         self.assertLess(first.nameless(), 0.05, first.own)
         tree = self.wait_tree("first")
@@ -145,8 +145,8 @@ class Pyroscope(Case):
         """Of a service with the real SDK, by the package of sdk/python."""
         python = self.publisher("otel-python") / "venv/bin/python"
         child, ask, end = self.serve([python, FLASK], PYTHONPATH=self.install(python), OTEL_PYTHON_CONTEXT="spanprof")
-        run = self.run_to(self.server.url, "--backend", "pyroscope", "--attributes", "lean,span.name", "--frequency",
-                          "499", pid=child.pid, seconds=0)
+        run = self.run_to(self.server.url, "--backend", "pyroscope", "--attributes", "lean,span.name", pid=child.pid,
+                          seconds=0)
         ask(60)
         used = end()
         self.delivered(run)
@@ -296,7 +296,7 @@ class Parca(Case):
         if not self.server.says("/", b"<html"):
             tap.skip("machine: this Parca was built without its page")
         child, _ = self.example("page")
-        run = self.run_to(self.server.url, pid=child.pid, seconds=2)
+        run = self.run_to(self.server.url, pid=child.pid, seconds=0.4)
         result = run.stop()
         self.assertEqual(result.summary["delivered"], 0)
         self.assertEqual(set(result.summary["lost_by_reason"]), {"not_otlp"}, result.summary)
