@@ -81,7 +81,7 @@ class TestCase(session.TestCase):
         """Runs a victim to its end under the daemon. No sample may be linked to another span than its thread
         worked for. @options: which choose a victim; without, it is found since it publishes. Returns its
         samples, and how many were right, missing, outside of spans."""
-        run = self.start("--frequency", "499", *options)
+        run = self.start("--frequency", "999", *options)
         child = self.spawn(argv, env=self.environment(**environment), cwd=self.directory())
         return self.judge_stretches(run, [child])
 
