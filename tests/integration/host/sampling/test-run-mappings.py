@@ -50,10 +50,10 @@ def resident_kib(pid):
 
 class Mappings(session.TestCase):
     def test_a_library_is_known_as_soon_as_it_is_loaded(self):
-        victim = self.victim("dlopen", SWAP["a"], "3")
-        run = self.start("--pid", victim.pid, "--frequency", 499)
+        victim = self.victim("dlopen", SWAP["a"], "1.5")
+        run = self.start("--pid", victim.pid, "--frequency", 999)
         victim.wait_for("^loaded")
-        session.wait_cpu([victim.pid], 2.0)
+        session.wait_cpu([victim.pid], 1.0)
         result = run.stop()
         build_id = SYMBOLS.build_id(str(SWAP["a"]))
         self.assertTrue(build_id)

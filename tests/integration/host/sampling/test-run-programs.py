@@ -55,13 +55,13 @@ class AgainstPerf(session.TestCase):
             self.assertTrue(comparison.agrees, comparison)
         return ours, comparison
 
-    def profile(self, pattern, start, cpu=4.0):
+    def profile(self, pattern, start, cpu=2.0):
         """
         Chooses by name, starts, samples beside perf. (result, recording, pids of what start() started). perf
         knows no runtimes: where ours has a frame of one, it has the interpreter's own.
         """
-        run = self.start("--comm", pattern, "--frequency", "499", "--runtimes", "off")
-        recording = perf.Recording(self)
+        run = self.start("--comm", pattern, "--frequency", "999", "--runtimes", "off")
+        recording = perf.Recording(self, frequency=999)
         pids = start()
         session.wait_cpu(pids, cpu)
         result = run.stop()
@@ -138,9 +138,9 @@ class AgainstPerf(session.TestCase):
         path = tap.VICTIMS / f"victim-{name}"
         symbols = nm(path)
         child = self.victim(name, depth)
-        run = self.start("--pid", child.pid, "--frequency", "499")
-        recording = perf.Recording(self)
-        session.wait_cpu([child.pid], 1.5)
+        run = self.start("--pid", child.pid, "--frequency", "999")
+        recording = perf.Recording(self, frequency=999)
+        session.wait_cpu([child.pid], 0.75)
         result = run.stop()
         build_id = re.search(r"Build ID: (\w+)",
                              self.run_command(["readelf", "-nW", path], expect=0).stdout)[1]
@@ -172,9 +172,9 @@ class AgainstClocks(session.TestCase):
     def test_functions_have_their_shares(self):
         for jitter in ("on", "off"):
             with self.subTest(jitter=jitter):
-                run = self.start("--comm", "victim-shares", "--frequency", "999", f"--jitter={jitter}")
+                run = self.start("--comm", "victim-shares", "--frequency", "1999", f"--jitter={jitter}")
                 child = self.victim("shares", 0, random.randrange(10**9))
-                session.wait_cpu([child.pid], 2.5)
+                session.wait_cpu([child.pid], 1.25)
                 self.assertEqual(child.stop(), 0)
                 result = run.stop()
                 shares.check(self, self.counts(result.of(child.pid)),
@@ -286,8 +286,8 @@ class Narrow(session.NamingCase):
         if built.returncode:
             tap.skip("machine: gcc makes no code of 32 bits here")
         victim = self.spawn([program])
-        run = self.start("--pid", victim.pid, "--frequency", 499, "--symbols=local")
-        session.wait_cpu([victim.pid], 1.0)
+        run = self.start("--pid", victim.pid, "--frequency", 999, "--symbols=local")
+        session.wait_cpu([victim.pid], 0.5)
         self.wait_named(run, victim.pid, "narrow_hot")
         samples, functions, found = run.stop().of(victim.pid), nm(program), collections.Counter()
         self.assertGreater(len(samples), 200)
