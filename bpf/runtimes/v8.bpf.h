@@ -41,6 +41,8 @@ enum {
         V8_TAG = 1,                     /* pointer to an object; 3 = a weak one, even = a small number */
         V8_TAG_MASK = 3,
         V8_LEAF_WORDS = 12,             /* words above rsp that are searched for a return address */
+        V8_FIELD_MASK = 7,              /* a field is one of the first eight words of an object, */
+        V8_OBJECT_WORDS = 8 + V8_COOKIE_WORDS - 1,      /* and a cookie begins there */
 };
 
 /* State of one step, and what it reads. In a map value, as the BPF stack is small. */
@@ -57,6 +59,7 @@ struct v8 {
         uint64_t mark;                  /* the context's slot of the frame at rbp: in a function's a pointer */
         uint64_t slot, caller;          /* where a leaf's return address lies, and which it is */
         uint64_t words[V8_COOKIE_WORDS];
+        uint64_t object[V8_OBJECT_WORDS];       /* begin of the object that was read last */
         struct rows_place place;
         struct v8_code code;
         struct hotspot_code call;
@@ -120,23 +123,45 @@ static inline bool v8_is(const struct v8_process *process, uint64_t map, uint16_
 }
 
 /*
+ * Reads @size bytes of the object that a tagged pointer leads to, moved or not: one read for its map and its
+ * fields. Return: its address; 0 = it has no map.
+ */
+static inline uint64_t v8_read_object(const struct v8_step *step, uint64_t tagged, uint32_t size) {
+        uint64_t address = tagged - V8_TAG, *object = step->state->object;
+
+        if (size > sizeof(step->state->object))
+                return 0;
+        barrier_var(size);
+        if (size > sizeof(step->state->object) || (tagged & V8_TAG_MASK) != V8_TAG ||
+            bpf_probe_read_user(object, size, (const void *)address))
+                return 0;
+        if (object[0] & V8_TAG)
+                return address;
+        address = object[0];
+        if ((address & 7) || !address || bpf_probe_read_user(object, size, (const void *)address) ||
+            !(object[0] & V8_TAG))
+                return 0;
+        return address;
+}
+
+/*
  * The function's SharedFunctionInfo and its cookie. Only fields that every object has are read: a function
  * may be the last one of a page, and no page behind it. Return: whether @function is one of JavaScript.
  */
 static inline bool v8_read_function(const struct v8_step *step, uint64_t function) {
         const struct v8_process *process = step->process;
         struct v8 *state = step->state;
-        uint64_t address, map, info;
-        uint32_t size = process->has_unique_id ? V8_COOKIE_WORDS * 8 : V8_COOKIE_WORDS * 8 - 8;
+        uint32_t shared = process->shared >> 3 & V8_FIELD_MASK, cookie = process->cookie >> 3 & V8_FIELD_MASK;
+        uint64_t address;
 
-        if (!v8_object(function, &address, &map) ||
-            bpf_probe_read_user(&info, sizeof(info), (const void *)(address + process->shared)) ||
-            !v8_object(info, &address, &map) ||
-            !v8_is(process, map, process->info_type, &state->info_map) ||
-            bpf_probe_read_user(state->words, size, (const void *)(address + process->cookie)))
+        if (!v8_read_object(step, function, 8 * shared + 8))
+                return false;
+        address = v8_read_object(step, state->object[shared],
+                                 8 * (cookie + V8_COOKIE_WORDS - !process->has_unique_id));
+        if (!address || !v8_is(process, state->object[0], process->info_type, &state->info_map))
                 return false;
         state->info = address;
-        state->cookie = v8_cookie(state->words, process->has_unique_id);
+        state->cookie = v8_cookie(&state->object[cookie], process->has_unique_id);
         return !(address >> V8_COOKIE_SHIFT);
 }
 
@@ -422,7 +447,9 @@ static inline int v8_do_find(const struct v8_step *step, const struct rows_walk 
 static inline int v8_do_leaf(const struct v8_step *step) {
         struct v8 *state = step->state;
 
-        state->is_made = v8_is_made(step, state->pc);
+        /* A pc in no mapping is in no file: the look for its rule has found that. */
+        state->is_made = state->is_found ? v8_is_made(step, state->pc)
+                                         : state->pc - step->process->text >= step->process->text_size;
         /* Pages of code lose the right to be executed for moments: only frames of JavaScript count there. */
         if (!state->is_found && !state->is_first && !v8_is_function(step))
                 return v8_native(step, false, 0);
