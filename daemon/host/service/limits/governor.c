@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Halves the frequency while the daemon's CPU time is above its limit, and doubles it when it has been far
- * below for a while; above the limit of memory sampling pauses.
+ * Halves the frequency while the daemon's CPU time is above its limit, or would be over ten seconds if it went
+ * on so, and doubles it when it has been far below for a while; above the limit of memory sampling pauses.
  */
 
 #include "host/service/limits/governor.h"
+
+#include <string.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
@@ -22,15 +24,44 @@ void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uin
         };
 }
 
+/* Less of the last two intervals: the end of a window is no pace. */
+static double pace_of(const Governor *governor) {
+        double newest = governor->percent[0];
+
+        return governor->n_intervals > 1 ? MIN(newest, governor->percent[1]) : newest;
+}
+
+/*
+ * Whether ten seconds, which any of the last intervals began, end above the limit at the present pace. A burst
+ * counts until it is ten seconds old, so its next seconds have to make up for it.
+ */
+static bool foresees_excess(const Governor *governor, double pace, double max) {
+        double sum = 0;
+
+        for (int i = 0; i < GOVERNOR_N_INTERVALS; i++) {
+                sum += governor->percent[i];
+                if (sum + pace * (GOVERNOR_N_INTERVALS - 1 - i) > max * GOVERNOR_N_INTERVALS)
+                        return true;
+        }
+        return false;
+}
+
 /*
  * Half as many ticks are about half the work, so the way back is open only far below half the limit, and only
  * after a while: otherwise it would go up and down for ever.
  */
 static int judge(Governor *governor, double percent) {
-        double max = (double)governor->max_cpu;
+        double max = (double)governor->max_cpu, pace;
+        uint32_t least = governor->nominal / GOVERNOR_FORESEEN;
 
+        memmove(governor->percent + 1, governor->percent,
+                (GOVERNOR_N_INTERVALS - 1) * sizeof(*governor->percent));
+        governor->percent[0] = percent;
+        governor->n_intervals++;
+        pace = pace_of(governor);
         governor->n_calm = percent < max / 3 ? governor->n_calm + 1 : 0;
-        if (percent > max && governor->frequency > 1) {
+        if (governor->frequency > 1 &&
+            (pace > max || (governor->frequency > least && foresees_excess(governor, pace, max)))) {
                 governor->frequency /= 2;
                 return GOVERNOR_E_LOWERED;
         }

@@ -12,12 +12,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* CPU time is judged so often, over so many intervals: each ten seconds. */
+#define GOVERNOR_INTERVAL_NS (500 * NS_PER_MS)
+enum {
+        GOVERNOR_N_INTERVALS = 20,
+        GOVERNOR_CALM_INTERVALS = 20,   /* before the frequency is doubled */
+        GOVERNOR_FORESEEN = 16,         /* part of the configured frequency that is left for what is to come */
+};
+
 typedef struct Governor {
         uint64_t max_cpu;               /* percent of one CPU, 0 = no limit */
         uint64_t max_memory_bytes;      /* 0 = no limit */
         uint32_t nominal;               /* Hz, as configured */
         uint32_t frequency;             /* Hz, now */
         uint64_t since_ns, cpu_ns;      /* when the interval began, and our CPU time then */
+        double percent[GOVERNOR_N_INTERVALS];   /* of the last intervals, the newest first */
+        uint32_t n_intervals;
         uint32_t n_calm;                /* intervals far below the limit, one after the other */
         bool too_large;
 } Governor;
@@ -27,9 +37,6 @@ enum {
         GOVERNOR_E_LOWERED,             /* `frequency` is half of what it was */
         GOVERNOR_E_RAISED,              /* twice */
 };
-
-#define GOVERNOR_INTERVAL_NS (5 * NS_PER_SEC)
-enum { GOVERNOR_CALM_INTERVALS = 6 };
 
 void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,
                    uint64_t now_ns, uint64_t cpu_ns);

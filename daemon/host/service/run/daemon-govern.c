@@ -11,8 +11,8 @@
  *     the control group's limit   each second          above 80 %: fewer tables, shorter windows, half the
  *       of memory                                      frequency (memory-hold.c); above 90 %: pauses
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
- *     max-cpu, and 80 % of the    every 5 s            halves the frequency, doubles it after 30 calm seconds
- *       control group's limit
+ *     max-cpu, and 80 % of the    each half second     halves the frequency, if ten seconds would end above,
+ *       control group's limit                          doubles it after 10 calm seconds
  *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
  *     max-export-rate             each whole window    lowers the frequency to what fits, doubles it after
  *                                                      4 calm windows

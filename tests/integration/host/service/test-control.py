@@ -686,6 +686,22 @@ class Limits(Case):
         self.assertGreater(last, 1e9 / 8000 * 1.5)
 
 
+    def test_a_storm_of_short_programs_is_thinned_and_no_tick_is_uncounted(self):
+        """Of the ticks that there were each is in a profile, or is counted as lost by its reason."""
+        run, _ = self.begin("--max-cpu", 2, "--frequency", 2999, "--all")
+        storm = self.spawn(["sh", "-c", "while :; do /bin/true; done"])
+        run.child.wait_for(r"sampling at \d+ Hz from now on, not \d+: our own CPU time is above 2 %")
+        tap.wait_until(lambda: self.status()["frequency"] <= 2999 / 4, "it is thinned further", 60)
+        before = len(run.receiver.paths())
+        tap.wait_until(lambda: len(run.receiver.paths()) > before + 1, "a window of few ticks", 60)
+        storm.kill()
+        result = run.stop(check=False)
+        summary = result.summary
+        self.assertEqual(sum(sample.value for sample in result.samples) + sum(summary["lost_by_reason"].values()),
+                         summary["ticks"], summary)
+        self.assertGreater(max(sample.period for sample in result.samples), 2 * 1e9 / 2999)
+
+
 class KernelFiles(Case):
     """What a sandbox hides from the daemon, as the daemon says it."""
 

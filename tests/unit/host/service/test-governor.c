@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
 #include "host/service/limits/governor.h"
 
 /* Intervals of exactly the length that counts, each with @percent of one CPU. */
@@ -92,4 +93,56 @@ Test(governor, lets_memory_fall_by_a_tenth_before_it_is_small_again) {
         cr_assert(governor_memory(&governor, 950));
         cr_assert_not(governor_memory(&governor, 900));
         cr_assert_not(governor_memory(&governor, 950));
+}
+
+/* CPU time of a daemon whose work is of ticks, @percent of a CPU at the configured frequency, from a start on. */
+static void hold(unsigned percent, double *mostp, uint32_t *frequencyp) {
+        double used[60], sum = 0;
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        *mostp = 0;
+        governor_init(&governor, 99, 10, 0, now, cpu);
+        for (int i = 0; i < 60; i++) {
+                used[i] = (double)percent * governor.frequency / 99;
+                sum += used[i] - (i < GOVERNOR_N_INTERVALS ? 0 : used[i - GOVERNOR_N_INTERVALS]);
+                *mostp = MAX(*mostp, sum / GOVERNOR_N_INTERVALS);
+                now += GOVERNOR_INTERVAL_NS;
+                cpu += (uint64_t)((double)GOVERNOR_INTERVAL_NS * used[i] / 100);
+                governor_cpu(&governor, now, cpu);
+        }
+        *frequencyp = governor.frequency;
+}
+
+Test(governor, holds_the_limit_over_each_ten_seconds) {
+        uint32_t frequency;
+        double most;
+
+        for (unsigned percent = 0; percent <= 50; percent += 5) {
+                hold(percent, &most, &frequency);
+                cr_assert_leq(most, 10.01, "%u %% at the configured frequency: %g %%", percent, most);
+                cr_assert(percent > 10 || frequency == 99, "%u %%: %u Hz", percent, frequency);
+        }
+}
+
+Test(governor, makes_up_for_a_burst_in_the_seconds_behind_it) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 99, 10, 0, now, cpu);
+        cr_assert_eq(run(&governor, &now, &cpu, 100), GOVERNOR_E_LOWERED);
+        cr_assert_eq(run(&governor, &now, &cpu, 9), GOVERNOR_E_LOWERED, "100 + 19 × 9 are more than 200");
+        cr_assert_eq(run(&governor, &now, &cpu, 5), 0, "100 + 9 + 18 × 5 are not");
+        cr_assert_eq(governor.frequency, 24);
+}
+
+/* A window is encoded and sent once in ten seconds. */
+Test(governor, lets_the_end_of_a_window_pass) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 99, 10, 0, now, cpu);
+        for (int i = 0; i < 5 * GOVERNOR_N_INTERVALS; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, i % GOVERNOR_N_INTERVALS == 7 ? 60 : 6), 0);
+        cr_assert_eq(governor.frequency, 99);
 }
