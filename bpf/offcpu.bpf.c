@@ -59,7 +59,7 @@ char LICENSE[] SEC("license") = "GPL";
 enum {
         WAIT_PERIOD_SHIFT = 27,
         WAIT_PROCESSES_BITS = 6,
-        WAIT_THIN_PART = 8,             /* of the room that is left, in a period and on a CPU */
+        WAIT_THIN_PART = 8,             /* part of the room that is left, in a period and on a CPU */
 };
 
 /* Walks of a second and CPU; 0 = none. */

@@ -39,7 +39,7 @@ struct wait_thread {
         uint32_t ns_tid;
         uint16_t has_stack;             /* wait_stacks has the thread's stack */
         uint16_t has_waker_stack;       /* there is one in waker_stacks; the second object sets it */
-        uint16_t group, user;           /* whose share it is of (wait-share.bpf.h) */
+        uint16_t group, user;           /* numbers of its shares (wait-share.bpf.h) */
         char comm[KERNEL_COMM_SIZE];
 };
 

@@ -60,7 +60,7 @@ typedef struct Target {
         bool kind_is_told;              /* to the search */
         uint64_t sampled_ns;            /* time of the sample that made it a target, 0 = none did */
         bool is_unread;                 /* as its row says: no sample made it a target */
-        Share *share;                   /* of the set, while it lives; NULL = it is not counted (yet) */
+        Share *share;                   /* holder, while the target lives; NULL = not counted (yet) */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
 
@@ -68,7 +68,7 @@ struct Targets {
         TargetsConfig config;
         uint64_t keep_ns;               /* of programs that are gone */
         Membership membership;
-        Shares shares;                  /* who has how many targets, once they were too many */
+        Shares shares;                  /* targets by holder, once they were too many */
         bool has_shares;
         MappingTracker mappings;
         NoticeHistory *notices;         /* NULL = only living processes become targets */

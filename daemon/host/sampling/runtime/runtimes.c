@@ -77,7 +77,7 @@ enum {
 typedef struct Registered {
         const RuntimeOps *ops;
         int map_fd;
-        Shares shares;                  /* who holds how many entries of the map */
+        Shares shares;                  /* entries of the map, by holder */
         bool is_on;                     /* there was a process */
         void *userdata;
 } Registered;
@@ -96,7 +96,7 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
-        Share *share;                   /* of the map, while it lives with an entry there; else NULL */
+        Share *share;                   /* holder in the map, while the process lives with an entry there; else NULL */
         void *entry;                    /* kept while the map has no room for it; NULL = not so */
         bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */

@@ -97,7 +97,7 @@ struct Deferred {
         uint64_t nameless;              /* generation whose names are late in this work; 0 = none */
         Hashmap pending;                /* generations whose tables are missing in this work */
         size_t max_bytes;
-        Shares shares;                  /* who has how many bytes of copies, once they were too many */
+        Shares shares;                  /* bytes of copies by holder, once they were too many */
         bool has_shares;
         ShareOwner owner;               /* read last; of `process` */
 };
@@ -251,7 +251,7 @@ int deferred_copy(Deferred *deferred, const void *data, size_t size) {
         }
         n_bytes = stack->n_far ? stack->far_begin + stack->n_far : stack->n_bytes;
         size = sizeof(*copy) + n_bytes;
-        /* Its sample comes behind it. */
+        /* Room for the sample, too, which comes behind the copy. */
         if (!has_room(deferred, 2 * size) && !make_room(deferred, stack->tgid, 2 * size))
                 return 0;
         copy = malloc(size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Halves the frequency while the daemon's CPU time is above its limit, or would be over ten seconds if it went
- * on so, and doubles it when it has been far below for a while; above the limit of memory sampling pauses.
+ * Halves the frequency while the daemon's CPU time is above its limit, or would be over ten seconds if it
+ * went on so, and doubles it when it has been far below for a while; above the limit of memory sampling
+ * pauses.
  */
 
 #include "host/service/limits/governor.h"
@@ -32,8 +33,8 @@ static double pace_of(const Governor *governor) {
 }
 
 /*
- * Whether ten seconds, which any of the last intervals began, end above the limit at the present pace. A burst
- * counts until it is ten seconds old, so its next seconds have to make up for it.
+ * Whether ten seconds, which any of the last intervals began, end above the limit at the present pace. A
+ * burst counts until it is ten seconds old, so its next seconds have to make up for it.
  */
 static bool foresees_excess(const Governor *governor, double pace, double max) {
         double sum = 0;

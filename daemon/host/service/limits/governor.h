@@ -17,7 +17,7 @@
 enum {
         GOVERNOR_N_INTERVALS = 20,
         GOVERNOR_CALM_INTERVALS = 20,   /* before the frequency is doubled */
-        GOVERNOR_FORESEEN = 16,         /* part of the configured frequency that is left for what is to come */
+        GOVERNOR_FORESEEN = 16,         /* part of the configured frequency that stays, below the limit */
 };
 
 typedef struct Governor {
@@ -26,7 +26,7 @@ typedef struct Governor {
         uint32_t nominal;               /* Hz, as configured */
         uint32_t frequency;             /* Hz, now */
         uint64_t since_ns, cpu_ns;      /* when the interval began, and our CPU time then */
-        double percent[GOVERNOR_N_INTERVALS];   /* of the last intervals, the newest first */
+        double percent[GOVERNOR_N_INTERVALS];   /* use in the last intervals, the newest first */
         uint32_t n_intervals;
         uint32_t n_calm;                /* intervals far below the limit, one after the other */
         bool too_large;

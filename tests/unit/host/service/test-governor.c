@@ -95,7 +95,7 @@ Test(governor, lets_memory_fall_by_a_tenth_before_it_is_small_again) {
         cr_assert_not(governor_memory(&governor, 950));
 }
 
-/* CPU time of a daemon whose work is of ticks, @percent of a CPU at the configured frequency, from a start on. */
+/* A daemon whose work is of ticks, @percent of a CPU at the configured frequency, from its start on. */
 static void hold(unsigned percent, double *mostp, uint32_t *frequencyp) {
         double used[60], sum = 0;
         uint64_t now = 0, cpu = 0;

@@ -52,7 +52,7 @@ typedef struct User {
         UserMapping *mappings;
         uint32_t n_mappings;
         ShareOwner owner;               /* read with its first new table; `group` 0 = not yet */
-        Share *share;                   /* of the nodes; NULL = they are not counted (yet) */
+        Share *share;                   /* holder of the nodes; NULL = not counted (yet) */
         uint32_t n_charged;             /* nodes that are counted */
         uint64_t refused_ns;            /* MONOTONIC time when its nodes had no room; 0 = they have */
         uint32_t n_left_out;            /* mappings that were counted as left out of the nodes */
@@ -64,7 +64,7 @@ struct Tables {
         Hashmap users;                  /* pid → User */
         uint64_t generation;            /* the last one given */
         uint64_t changes;               /* the pool's count of changes when all users were looked at */
-        Shares shares;                  /* who has how many nodes, once they were too many */
+        Shares shares;                  /* nodes by holder, once they were too many */
         bool has_shares;
         Nodes nodes;                    /* scratch, like the next */
         struct unwind_mapping mappings[PROCESS_MAX_MAPPINGS];

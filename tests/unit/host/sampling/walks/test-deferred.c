@@ -116,7 +116,7 @@ static bool copy_displaces(Deferred *deferred, pid_t tgid, uint64_t time_ns) {
         return stat_get(COUNTER_STACK_COPIES_OVER_CAP) > n;
 }
 
-/* Its sample is lost: the copy leaves its room, if it is there. */
+/* A sample is lost: the copy leaves its room, if it is there. */
 static void drop(Deferred *deferred, pid_t tgid, uint64_t time_ns) {
         deferred_drop(deferred, &(struct abi_sample){ .time_ns = time_ns, .tgid = (uint32_t)tgid,
                                                       .is_copied = 1 });
