@@ -96,7 +96,7 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
-        Share *share;                   /* holder in the map, while the process lives with an entry there; else NULL */
+        Share *share;                   /* holder of the entry, while there is one and it lives */
         void *entry;                    /* kept while the map has no room for it; NULL = not so */
         bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */
