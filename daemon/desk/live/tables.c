@@ -18,6 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
+#include "desk/live/code-hint.h"
 #include "desk/report/glossary.h"
 
 enum {
@@ -206,24 +207,25 @@ static bool begins_with(const char *name, const char *start) {
 #define OFF(_language, _runtime) \
         "functions of " _language " are not read: `--runtimes` leaves " _runtime " out"
 
-/* What names code that a program makes while it runs, by the program that used most. */
-static const char *hint_for_code(const Counts *counts, const TablesFormat *format) {
-        static const struct {
-                const char *program, *hint;
-        } hints[] = {
-                { "node", "`node --perf-basic-prof` names such code; `spanprof targets --verbose` says whether "
-                          "functions of JavaScript are read by themselves" },
-                { "java", "`jcmd PID Compiler.perfmap`, or -XX:+DumpPerfMapAtExit, names such code; `spanprof targets "
-                          "--verbose` says why this JVM is not read by itself" },
-                { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
-                { "php", "opcache.jit_debug=0x10 names such code" },
-                { "ruby", "`ruby --yjit-perf` names such code" },
-        };
-        const char *hint = stat_get(COUNTER_OBJECTS_REMOTE)
-                ? "files on FUSE or a network are not read; `spanprof targets` says which process has such"
-                : "a program can name such code in /tmp/perf-PID.map, as `node --perf-basic-prof` and `jcmd PID "
-                  "Compiler.perfmap` do";
+/* The file with most stacks that is a virtual machine's, of a program that is called otherwise. */
+static const char *hint_by_files(const CountsRow *functions, size_t n) {
+        const char *hint = NULL;
+        uint64_t most = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                const char *found = functions[i].total > most ? code_hint(functions[i].texts[1]) : NULL;
+
+                hint = found ?: hint;
+                most = found ? functions[i].total : most;
+        }
+        return hint;
+}
+
+/* What names code that a program makes while it runs, by the program that used most, else by its files. */
+static const char *hint_for_code(const Counts *counts, const CountsRow *functions, size_t n_functions,
+                                 const TablesFormat *format) {
         _cleanup_(freep) CountsRow *rows = NULL;
+        const char *program = "", *hint;
         size_t n;
 
         /* a program that writes names has its flag set already */
@@ -231,16 +233,18 @@ static const char *hint_for_code(const Counts *counts, const TablesFormat *forma
                 return "its names are read, but are more than are kept: those that came first were dropped";
         if (stat_get(COUNTER_CODE_RECORDS))
                 return "names that a program writes are read, but none of them is for this code";
-        if (counts_rows(counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n) || !n)
-                return hint;
-        for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-                if (begins_with(rows[0].texts[0], hints[i].program))
-                        hint = hints[i].hint;
-        if (begins_with(rows[0].texts[0], "java") && !format->has_java)
+        if (!counts_rows(counts, COUNTS_PROCESSES, COUNTS_BY_SELF, &rows, &n) && n)
+                program = rows[0].texts[0];
+        if (begins_with(program, "java") && !format->has_java)
                 return OFF("Java", "hotspot");
-        if (begins_with(rows[0].texts[0], "node") && !format->has_v8)
+        if (begins_with(program, "node") && !format->has_v8)
                 return OFF("JavaScript", "v8");
-        return hint;
+        hint = code_hint(program) ?: hint_by_files(functions, n_functions);
+        if (hint)
+                return hint;
+        return stat_get(COUNTER_OBJECTS_REMOTE)
+                ? "files on FUSE or a network are not read; `spanprof targets` says which process has such"
+                : "`node --perf-basic-prof`, `jcmd PID Compiler.perfmap` name such code";
 }
 
 /* Of an interpreter it is not its own symbols that people miss. */
@@ -291,7 +295,7 @@ static int print_unnamed(const Counts *counts, const TablesFormat *format, FILE 
         }
         if (n_code > least)
                 fprintf(out, "  unnamed    %.1f %% of the stacks go through code outside of files: %s\n",
-                        percent(n_code, counts->n_events), hint_for_code(counts, format));
+                        percent(n_code, counts->n_events), hint_for_code(counts, rows, n, format));
         if (n_files > least) {
                 fprintf(out, "  unnamed    %.1f %% in files without symbols, as ",
                         percent(n_files, counts->n_events));
