@@ -23,7 +23,7 @@
 
 enum {
         N_ARGUMENTS = 8,                /* `sudo -u me timeout 9 python3` */
-        N_LINE = 256,                   /* bytes of a script's first line; Linux takes no more */
+        N_SCRIPT = 16 << 10,            /* bytes of a script */
 };
 
 /* In the child: nothing that we have changed for ourselves reaches the program. */
@@ -99,21 +99,19 @@ static bool find_program(const char *name, char path[PATH_MAX]) {
         }
 }
 
-/* The first line of the script @name, behind `#!`; "" = it is none. */
-static void read_script(const char *name, char line[N_LINE]) {
+/* The script @name from its `#!` on; "" = it is none. */
+static void read_script(const char *name, char text[N_SCRIPT]) {
         _cleanup_(closep) int fd = -1;
         char path[PATH_MAX];
         ssize_t n = 0;
 
-        *line = '\0';
         if (find_program(name, path))
                 fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd >= 0)
-                n = read(fd, line, N_LINE - 1);
-        line[MAX(n, 0)] = '\0';
-        if (strncmp(line, "#!", 2))
-                *line = '\0';
-        line[strcspn(line, "\n")] = '\0';
+                n = read(fd, text, N_SCRIPT - 1);
+        text[MAX(n, 0)] = '\0';
+        if (strncmp(text, "#!", 2))
+                *text = '\0';
 }
 
 static const char *last_part(const char *path) {
@@ -122,15 +120,35 @@ static const char *last_part(const char *path) {
         return slash ? slash + 1 : path;
 }
 
+/* Changes @text. */
+static void each_word(char *text, void (*visit)(void *userdata, const char *name), void *userdata) {
+        static const char separators[] = " \t\n;&|()<>`'\"=$#!";
+        char *rest;
+
+        for (char *word = strtok_r(text, separators, &rest); word; word = strtok_r(NULL, separators, &rest))
+                visit(userdata, last_part(word));
+}
+
+/* Whether the words behind the first line are commands, too. */
+static bool is_of_shell(const char *script) {
+        size_t n = strcspn(script, "\n");
+
+        return n >= 2 && (memmem(script, n, "sh ", 3) || !strncmp(script + n - 2, "sh", 2));
+}
+
 void command_each_program(char *const *arguments, void (*visit)(void *userdata, const char *name),
                           void *userdata) {
-        char line[N_LINE], *rest;
+        char text[N_SCRIPT];
 
-        for (size_t i = 0; i < N_ARGUMENTS && arguments[i]; i++)
+        for (size_t i = 0; i < N_ARGUMENTS && arguments[i]; i++) {
                 visit(userdata, last_part(arguments[i]));
-        read_script(arguments[0], line);
-        for (char *word = strtok_r(line, "#! \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
-                visit(userdata, last_part(word));
+                snprintf(text, sizeof(text), "%s", arguments[i]);       /* that of `sh -c` */
+                each_word(text, visit, userdata);
+        }
+        read_script(arguments[0], text);
+        if (!is_of_shell(text))
+                text[strcspn(text, "\n")] = '\0';
+        each_word(text, visit, userdata);
 }
 
 void command_deinit(Command *command) {

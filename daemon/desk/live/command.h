@@ -33,7 +33,7 @@ int command_start(Command *command, char *const *arguments);
 
 /*
  * Calls @visit with the names of programs that it may execute: the last parts of the paths among its first
- * arguments, and what a script's first line has.
+ * arguments, and among the words of these; what a script's first line has, and the words of a shell's script.
  */
 void command_each_program(char *const *arguments, void (*visit)(void *userdata, const char *name),
                           void *userdata);

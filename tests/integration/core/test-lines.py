@@ -80,7 +80,6 @@ RUN = {
     "spanprof top -u nginx --view spans": Run(until="spans"),
     "spanprof top -u shop --view operations": Run(until="operation  "),
     **dict.fromkeys(("spanprof top -p 812 --view waits", "sudo spanprof top --view waits -p 812"), Run(swap=HERE, until="blocked")),
-    "spanprof top -p PID": Run(swap=PID, until="self"),
     "spanprof top -p 812 -n 1 -i 10 --json": Run(swap=HERE, says=r"^\{"),
     **dict.fromkeys(("spanprof stacks 4711", "sudo spanprof stacks 4711", "spanprof stacks PID"),
                     Run(swap=HERE | PID, says=r"threads")),

@@ -67,6 +67,17 @@ class FirstSamples(session.NamingCase):
         java, directory = self.java()
         self.check(self.record(java, "-cp", directory, "VictimBrief"), has_names, JAVA)
 
+    def test_java_that_a_shell_starts(self):
+        """By a word of its command line, or by one of a script that sets this and that before."""
+        java, directory = self.java()
+        script = directory / "start"
+        script.write_text(f"#!/bin/sh\nHEAP=64m\nexec {java} -Xmx$HEAP -cp {directory} VictimBrief\n")
+        script.chmod(0o755)
+        for command in ((script, ), ("sh", "-c", f"cd {directory} && {java} -cp . VictimBrief; true")):
+            with self.subTest(command):
+                self.check([s for s in self.record(*command) if s.resource["process.executable.name"] == "java"],
+                           has_names, JAVA)
+
     def test_python_under_a_daemon_beside_one_that_sleeps(self):
         """Of that one no sample was taken, and no mapping was read: its name tells that it may be one."""
         python = "/usr/bin/python3"
