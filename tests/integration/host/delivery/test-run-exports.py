@@ -174,7 +174,7 @@ class Volume(session.TestCase):
 
     def test_without_limits_it_stays(self):
         victim = self.victim("shares", 3600)
-        run = self.start("--pid", victim.pid, "--frequency", 499)
+        run = self.start("--pid", victim.pid, "--frequency", 997)
         run.wait_events(1000)
         result = run.stop()
         self.assertEqual(result.counter("volume_changes_total"), {"lowered": 0, "raised": 0})
