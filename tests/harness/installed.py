@@ -102,8 +102,8 @@ class Machine(nspawn.Machine):
         return path
 
     def begin(self, name, *command, user=True, properties=()):
-        """A service of its own user, named program-NAME. A dozen of them use all CPUs there are: they give way
-        to the daemon, and to the commands that look at it."""
+        """A service of its own user, named program-NAME. A dozen of them use all CPUs there are: they give
+        way to the daemon, and to the commands that look at it."""
         words = ["--property=DynamicUser=yes", "--property=Nice=5"] if user else ["--property=Nice=5"]
         self.run("systemd-run", "--quiet", f"--unit=program-{name}", *words, *properties, "sh", "-c",
                  'echo 5 >/proc/self/autogroup; exec "$0" "$@"', *command)

@@ -262,8 +262,8 @@ class NamingCase(TestCase):
 
     def wait_for(self, run, condition, what):
         """Waits until the samples that have arrived by then fulfil a condition, and returns what it yields.
-        It is asked when a request has come, and now and then: to look at all samples takes longer than the pause
-        of wait_until()."""
+        It is asked when a request has come, and now and then: to look at all samples takes longer than the
+        pause of wait_until()."""
         seen, asked = {}, -1
 
         def look():

@@ -155,8 +155,8 @@ def _events(path, jfr, _digest):
 
 
 def printed(path, jfr="jfr"):
-    """{Key: [events, value]} by the JDK's own reader, which is asked once of the same bytes: it takes seconds.
-    Not with --events, which only knows the types of the first chunk."""
+    """{Key: [events, value]} by the JDK's own reader, which is asked once of the same bytes: it takes
+    seconds. Not with --events, which only knows the types of the first chunk."""
     sums = collections.defaultdict(lambda: [0, 0])
     for event in _events(str(path), str(jfr), hashlib.sha256(pathlib.Path(path).read_bytes()).digest()):
         if event["type"] not in VALUES:
