@@ -359,6 +359,22 @@ class Stacks(tap.TestCase):
         self.assertRegex(text, r"(?m)^    (\[start of a std::thread\] +libstdc\+\+\.so\.6\S*|std::.*|execute_native_thread_routine"
                                r".*)\n    start_thread ")
 
+    def test_locks_are_read_with_compact_headers_and_beside_shenandoah(self):
+        """Objects that Shenandoah moves between two looks have no lock in that look."""
+        javas = {int(release): java for release, java in jdks.here().items()}
+        cases = [(java, ("-XX:+UseShenandoahGC",)) for release, java in javas.items() if release >= 17]
+        cases += [(java, ("-XX:+UnlockExperimentalVMOptions", "-XX:+UseCompactObjectHeaders"))
+                  for release, java in javas.items() if release >= 24]
+        known = [(java, options) for java, options in cases
+                 if not subprocess.run([java, *options, "-version"], capture_output=True).returncode]
+        if not known:
+            tap.skip("tool: no JDK has Shenandoah or compact headers")
+        for java, options in known:
+            with self.subTest(java=java, options=options):
+                mine, text, _ = self.locks_of_java(java, *options)
+                self.assertEqual(mine, LOCKS)
+                self.assertNotIn("are not read", text)
+
     def test_what_is_not_read_of_locks_of_java_is_said(self):
         java = max(jdks.here().items(), key=lambda found: int(found[0]))[1]
         mine, text, _ = self.locks_of_java(java, "-XX:+UseZGC")

@@ -2,7 +2,9 @@
 
 /*
  * An object begins with a mark and its Klass, which is compressed, or not, by a flag of the command line; so
- * are references. What looks like an object is one if its class has a pool that belongs to that class.
+ * are references. With compact headers (JDK 24 and later) the mark has the Klass in its highest 22 bits. An
+ * object that Shenandoah has just moved has its new address there, and 3 in the lowest bits. What looks like
+ * an object is one if its class has a pool that belongs to that class.
  */
 #include "host/runtime/hotspot/hotspot-object.h"
 
@@ -15,10 +17,15 @@
 #include "host/runtime/hotspot/hotspot-method.h"
 #include "host/runtime/hotspot/hotspot-published.h"
 
-enum { MAX_SHIFT = 8 };
+enum {
+        MAX_SHIFT = 10,
+        MARK_KLASS_SHIFT = 42,          /* markWord.hpp of JDK 24 and 25 */
+        MARK_MOVED = 3,                 /* lowest bits */
+        FIRST_WITH_MOVED = 17,          /* before, Shenandoah kept new addresses elsewhere */
+};
 
-/* Flags that are asked for: those up to N_OBSTACLES make objects unreadable. */
-enum { ZGC, SHENANDOAH, SMALL_HEADERS, N_OBSTACLES, OOPS = N_OBSTACLES, KLASSES, N_FLAGS };
+/* Flags that are asked for. JVMs without the first three may be too old to have them. */
+enum { ZGC, SHENANDOAH, SMALL_HEADERS, N_NEW, OOPS = N_NEW, KLASSES, N_FLAGS };
 
 static const char *const flag_names[N_FLAGS] = {
         [ZGC] = "UseZGC",
@@ -26,11 +33,6 @@ static const char *const flag_names[N_FLAGS] = {
         [SMALL_HEADERS] = "UseCompactObjectHeaders",
         [OOPS] = "UseCompressedOops",
         [KLASSES] = "UseCompressedClassPointers",
-};
-static const char *const obstacles[N_OBSTACLES] = {
-        [ZGC] = "-XX:+UseZGC",
-        [SHENANDOAH] = "-XX:+UseShenandoahGC",
-        [SMALL_HEADERS] = "-XX:+UseCompactObjectHeaders",
 };
 
 static bool read_form(const HotspotObjects *objects, uint64_t base, uint64_t shift, uint64_t *basep,
@@ -53,12 +55,15 @@ const char *hotspot_objects_init(HotspotObjects *objects, const HotspotLayout *l
         *objects = (HotspotObjects){ .layout = layout, .reader = reader, .oop_size = 8, .klass_size = 8 };
         hotspot_published_flags(layout, reader, bias, flag_names, N_FLAGS, values);
         for (size_t i = 0; i < N_FLAGS; i++)
-                if ((!values[i] && i >= N_OBSTACLES) ||
+                if ((!values[i] && i >= N_NEW) ||
                     (values[i] && !hotspot_read(reader, values[i], &is_set[i], 1)))
                         return flag_names[i];
-        for (size_t i = 0; i < N_OBSTACLES; i++)
-                if (is_set[i])
-                        return obstacles[i];
+        if (is_set[ZGC])
+                return "-XX:+UseZGC";
+        if (is_set[SHENANDOAH] && layout->version < FIRST_WITH_MOVED)
+                return "-XX:+UseShenandoahGC";
+        objects->may_have_moved = is_set[SHENANDOAH];
+        objects->has_klass_in_mark = is_set[SMALL_HEADERS];
         if (is_set[OOPS]) {
                 objects->oop_size = 4;
                 if (!read_form(objects, at(bias, classes->oop_base), at(bias, classes->oop_shift),
@@ -84,15 +89,36 @@ static uint64_t read_word(const HotspotObjects *objects, uint64_t address, uint8
         return size == 4 && value ? base + (value << shift) : value;
 }
 
+/* Where the object at @address is now. */
+static uint64_t find_moved(const HotspotObjects *objects, uint64_t address) {
+        uint64_t mark;
+        bool has_moved = objects->may_have_moved && hotspot_read_u64(objects->reader, address, &mark) &&
+                (mark & MARK_MOVED) == MARK_MOVED;
+
+        return has_moved ? mark & ~(uint64_t)MARK_MOVED : address;
+}
+
+static uint64_t klass_in_mark(const HotspotObjects *objects, uint64_t address) {
+        uint64_t mark;
+
+        if (!hotspot_read_u64(objects->reader, address, &mark) || !(mark >> MARK_KLASS_SHIFT))
+                return 0;
+        return objects->klass_base + (mark >> MARK_KLASS_SHIFT << objects->klass_shift);
+}
+
 uint64_t hotspot_object_klass(const HotspotObjects *objects, uint64_t address) {
         if (!address || address & 7)
                 return 0;
+        address = find_moved(objects, address);
+        if (objects->has_klass_in_mark)
+                return klass_in_mark(objects, address);
         return read_word(objects, address + objects->layout->locks.object_klass.offset, objects->klass_size,
                          objects->klass_base, objects->klass_shift);
 }
 
 uint64_t hotspot_object_reference(const HotspotObjects *objects, uint64_t address, uint16_t offset) {
-        return read_word(objects, address + offset, objects->oop_size, objects->oop_base, objects->oop_shift);
+        return read_word(objects, find_moved(objects, address) + offset, objects->oop_size,
+                         objects->oop_base, objects->oop_shift);
 }
 
 bool hotspot_object_name(const HotspotObjects *objects, uint64_t address, char *to, size_t size) {

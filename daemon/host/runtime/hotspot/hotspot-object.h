@@ -4,8 +4,8 @@
 /*
  * Objects of a JVM
  *
- * The class of an object, and what its fields refer to. Collectors that move objects beside the program, or
- * mark references, have objects that cannot be read so.
+ * The class of an object, and what its fields refer to. ZGC marks references and moves objects beside the
+ * program: its objects cannot be read so.
  */
 
 #include <stdbool.h>
@@ -21,6 +21,8 @@ typedef struct HotspotObjects {
         uint64_t oop_base, klass_base;
         uint32_t oop_shift, klass_shift;
         uint8_t oop_size, klass_size;   /* bytes: 4, 8 */
+        bool has_klass_in_mark;         /* -XX:+UseCompactObjectHeaders */
+        bool may_have_moved;            /* an object may only say where it is now: Shenandoah */
 } HotspotObjects;
 
 /*

@@ -357,6 +357,34 @@ Test(hotspot_locks, collectors_whose_objects_move_are_named_and_owners_of_monito
                                      "nor owners of java.util.concurrent's");
 }
 
+/* Shenandoah: the mark of an object that has moved is its new address, with 3 in the lowest bits. */
+Test(hotspot_locks, an_object_that_has_moved_is_read_where_it_is) {
+        const uint32_t from = object_at(LOCK_OBJECT), to = object_at(N_OBJECTS);
+
+        wait_for_monitor(BIAS + thread_at(1));
+        memcpy(memory + to, memory + from, 0x40);
+        put_u64(from, (uint64_t)BIAS + to + 3);
+        put_u32(from + 8, 0);
+        put_flag(2, "UseShenandoahGC", true);
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+        layout.version = 11;
+        check(RUNTIME_LOCK_MONITOR, "", 4712);
+        cr_assert(strstr(found.text, "-XX:+UseShenandoahGC"));
+}
+
+/* JDK 24 and 25: 42 bits of lock, age and hash, then the compressed Klass. */
+Test(hotspot_locks, compact_headers_have_the_class_in_the_mark) {
+        const uint32_t at = object_at(LOCK_OBJECT);
+        uint32_t klass;
+
+        wait_for_monitor(BIAS + thread_at(1));
+        memcpy(&klass, memory + at + 8, sizeof(klass));
+        put_u64(at, (uint64_t)klass << 42 | 0x1234500 | 2);
+        put_u32(at + 8, 0);
+        put_flag(2, "UseCompactObjectHeaders", true);
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+}
+
 Test(hotspot_locks, without_the_flags_no_object_is_read) {
         wait_for_monitor(BIAS + thread_at(1));
         put_u64(N_FLAGS_VARIABLE, 1);
