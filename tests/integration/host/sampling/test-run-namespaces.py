@@ -18,7 +18,7 @@ import session
 import tap
 
 SYMBOLS = otlp_read.Symbols()
-HZ = ("--frequency", "499")
+HZ = ("--frequency", "999")
 UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 SPAN = ("00000000000000010000000000000002", "0000000000000003")
 
@@ -90,7 +90,7 @@ class Namespaces(session.TestCase):
         one, two = self.publisher(UNSHARE), self.publisher(UNSHARE * 2)
         self.assertEqual((len(ids_by_level(one)), len(ids_by_level(two))), (2, 3))
         run = self.start(*HZ)
-        session.wait_cpu([one, two], 2.0)
+        session.wait_cpu([one, two], 1.0)
         for pid in (one, two):
             run.wait_events(60, pid)
         result = run.stop()
@@ -191,7 +191,7 @@ class Namespaces(session.TestCase):
         host, sibling = self.victim("shares").pid, self.publisher(other)
         inner = {pid: ids_by_level(pid)[levels] for pid in (service, below)}
         run = self.start_inside(pod, "--all")
-        session.wait_cpu([service, below, host, sibling], 2.0)
+        session.wait_cpu([service, below, host, sibling], 1.0)
         for pid in inner.values():
             run.wait_events(60, pid)
         result = self.stop_inside(run)
