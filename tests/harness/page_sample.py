@@ -112,6 +112,10 @@ def wait(chance, span_of):
     attributes = {"wait.state": "blocked", "wait.reason": chance.choice(["futex", "poll", "read"])}
     if attributes["wait.reason"] == "read":
         attributes["wait.file.kind"] = chance.choice(["pipe", "tcp"])
+    if attributes["wait.reason"] == "futex":
+        attributes |= chance.choice([{}, {"wait.lock.kind": "mutex", "wait.lock.owner.thread.id": 104},
+                                     {"wait.lock.kind": "monitor", "wait.lock.class": "shop.Cart",
+                                      "wait.lock.owner.thread.id": 102}])
     kind = chance.choice(["thread", "thread", "process", "interrupt", None])
     if kind:
         attributes["wait.waker.kind"] = kind

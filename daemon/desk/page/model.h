@@ -28,7 +28,7 @@ enum {
         PAGE_MAX_NAME = 1000,           /* bytes that are shown of a name; the length of the rest is told */
         PAGE_MAX_SPANS = 20000,         /* distinct spans; what comes then is one */
         PAGE_MAX_VALUES = 5000,         /* values of another dimension */
-        PAGE_MAX_DIMENSIONS = 16,
+        PAGE_MAX_DIMENSIONS = 24,
         PAGE_MAX_KINDS = 64,
         PAGE_MAX_ROWS = 500000,         /* over it time gets coarser */
         PAGE_BUCKETS = 300,             /* so many parts of the time at most … */

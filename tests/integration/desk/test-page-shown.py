@@ -190,7 +190,11 @@ class Shown(tap.TestCase):
             if s.type != "off_cpu" or (only and who(s) != only):
                 continue
             a = s.attributes
-            on, by = f"{a['wait.reason']} {a.get('wait.file.kind', '')}".strip(), None
+            words_of = (a.get(f"wait.{key}") for key in ("reason", "file.kind", "lock.kind", "lock.class"))
+            on, by = " ".join(filter(None, words_of)), None
+            if "wait.lock.owner.thread.id" in a:
+                number = a["wait.lock.owner.thread.id"]
+                on += f" of {threads.get(number) or f'thread {number}'}"
             if a["wait.state"] == "runnable":
                 on = "a CPU"
             elif a.get("wait.waker.kind") == "thread":
