@@ -38,7 +38,8 @@
 enum {
         SHARE = 20,                     /* part of a CPU that looks may take: the twentieth … */
         MOST_TIMES_CPU = 4,             /* … and time, four times as much: the loop stands still meanwhile */
-        MAX_ASKED = 256,                /* threads of a look */
+        MAX_ASKED = 256,                /* threads of a look … */
+        MAX_PROCESSES = 8,              /* … in so many processes: each with a runtime may need a worker */
         BUCKETS = 512,                  /* of threads, by their ids … */
         PLACES = 16,                    /* … and what was seen of those in one */
         MAX_NAMES = 4096,
@@ -72,7 +73,7 @@ typedef struct Work {
         ThreadsLook before, after;
         ThreadLocks told;               /* by runtimes */
         Asked asked[MAX_ASKED];
-        size_t n;
+        size_t n, n_processes;
 } Work;
 
 /* ---- what was seen ---- */
@@ -165,6 +166,19 @@ static bool is_new(const WaitLocks *locks, const struct abi_thread *thread) {
         return !seen;
 }
 
+static bool has_room(const Work *work, uint32_t tgid) {
+        bool is_same_process = work->n && work->asked[work->n - 1].thread->tgid == tgid;
+
+        return work->n < MAX_ASKED && (is_same_process || work->n_processes < MAX_PROCESSES);
+}
+
+static void add(Work *work, const struct abi_thread *thread) {
+        if (!work->n || work->asked[work->n - 1].thread->tgid != thread->tgid)
+                work->n_processes++;
+        work->asked[work->n++].thread = thread;
+        work->locks->last_tgid = thread->tgid;
+}
+
 /* From the process behind the last one that was asked for on: none is left out for ever. */
 static void choose(Work *work) {
         const ThreadsLook *look = &work->before;
@@ -176,10 +190,8 @@ static void choose(Work *work) {
         for (size_t i = 0; i < look->n; i++) {
                 const struct abi_thread *thread = &look->threads[(from + i) % look->n];
 
-                if (!waits_in_futex(thread) || !is_new(locks, thread) || work->n == MAX_ASKED)
-                        continue;
-                work->asked[work->n++].thread = thread;
-                locks->last_tgid = thread->tgid;
+                if (waits_in_futex(thread) && is_new(locks, thread) && has_room(work, thread->tgid))
+                        add(work, thread);
         }
 }
 
