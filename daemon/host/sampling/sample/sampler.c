@@ -104,6 +104,7 @@ struct Sampler {
         bool is_running;
         enum abi_wait_limit wait_limit; /* waits that are left out */
         bool is_paused;                 /* events are closed, and stay so */
+        bool has_no_threads;            /* the kernel does not list them, which was logged */
 };
 
 static bool is_too_young(const Sampler *sampler, const void *data, size_t size) {
@@ -292,8 +293,13 @@ int sampler_split_waits(Sampler *sampler) {
 }
 
 int sampler_look_at_threads(Sampler *sampler, ThreadsLook *look) {
-        int r = sampler->threads ? 0 : kernel_threads_new(&sampler->threads, sampler->half, &sampler->config);
+        int r = 0;
 
+        if (sampler->has_no_threads)
+                return SAMPLER_E_UNUSABLE;
+        if (!sampler->threads)
+                r = kernel_threads_new(&sampler->threads, sampler->half, &sampler->config);
+        sampler->has_no_threads = r == SAMPLER_E_UNUSABLE;
         return r ? r : kernel_threads_look(sampler->threads, look);
 }
 

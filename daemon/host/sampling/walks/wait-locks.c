@@ -357,8 +357,8 @@ int wait_locks_look(WaitLocks *locks, uint64_t *after_nsp) {
         work_deinit(&work);
         took_ns = MAX(clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns,
                       (clock_monotonic_ns() - begin_ns) / MOST_TIMES_CPU);
-        *after_nsp = MAX(locks->after_ns, (SHARE - 1) * took_ns);
-        return MIN(r, 0);       /* a kernel that lists no threads: waits without a lock are counted */
+        *after_nsp = r > 0 ? UINT64_MAX : MAX(locks->after_ns, (SHARE - 1) * took_ns);
+        return MIN(r, 0);
 }
 
 int wait_locks_new(WaitLocks **locksp, const WalkStages *stages) {

@@ -22,7 +22,10 @@ int wait_locks_new(WaitLocks **locksp, const WalkStages *stages);
 WaitLocks *wait_locks_free(WaitLocks *locks);
 DEFINE_CLEANUP(WaitLocks, wait_locks_free)
 
-/* Looks once. *after_nsp: when to look again, from now on. Return: 0, -errno. */
+/*
+ * Looks once. *after_nsp: when to look again, from now on; UINT64_MAX = never: the kernel does not list
+ * threads. Return: 0, -errno.
+ */
 int wait_locks_look(WaitLocks *locks, uint64_t *after_nsp);
 
 /* A thread that stood still from one moment to another (MONOTONIC). */

@@ -39,7 +39,10 @@ static int on_wait_locks(sd_event_source *source, uint64_t usec, void *userdata)
 
         if (r)
                 return error_fold(r);
-        return daemon_set_timer(source, after_ns * (uint64_t)(750 + random() % 501) / 1000);
+        if (after_ns != UINT64_MAX)
+                return daemon_set_timer(source, after_ns * (uint64_t)(750 + random() % 501) / 1000);
+        r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
 }
 
 /* Goes off until no long wait is left; watch() sets it again. */
