@@ -13,6 +13,8 @@
  *     Code             ─▶ deoptimization data ─▶ its function: must be that of the frame
  *                      ─▶ source positions ─▶ place, and which inlined function it is in
  *     inlined          ─▶ function, and the place of its call ─▶ … ─▶ the function itself
+ *     exit             a caller whose code was thrown away returns behind its instructions, to an exit that
+ *                      stands for the place of its call
  *
  * Which word of a BytecodeArray's header has the positions is not exported. Among those that are arrays of
  * bytes it is the one that can be such a table; where two can, the one that was it more often.
@@ -45,6 +47,9 @@ enum {
         INLINING_SIZE = 16,             /* bytes of an inlining position: word, literal, padding */
         /* indices in the deoptimization data of releases that do not export them */
         OLD_LITERALS = 2, OLD_INFO = 6, OLD_POSITIONS = 7,
+        /* behind the index of the positions: what leads from an exit to the place that it stands for */
+        EXIT_START = 1, N_EAGER = 2, N_LAZY = 3, FIRST_EXIT = 4,
+        EXIT_WORDS = 3, EXIT_PC = 2, EXIT_SIZE = 4,
         TAGGED = 1,
 };
 
@@ -248,7 +253,7 @@ static bool find_code(const V8Reader *reader, V8Learnt *learnt, uint64_t pc, Cod
 typedef struct Deopt {
         V8Object data, literals, positions;
         V8Object info;                  /* SharedFunctionInfo of the function itself */
-        int32_t n_literals, n_positions;        /* n_positions: inlined calls */
+        int32_t n_words, n_literals, n_positions;       /* n_positions: inlined calls */
 } Deopt;
 
 static int32_t index_or(const V8Reader *reader, V8Field field, int32_t old) {
@@ -276,12 +281,12 @@ static bool read_own_info(const V8Reader *reader, Deopt *deopt) {
 }
 
 static bool read_deopt(const V8Reader *reader, const Code *code, Deopt *deopt) {
-        int32_t length, n_bytes;
+        int32_t n_bytes;
 
         if (!v8_object_in(reader, &code->object, v8_value(reader, V8_CODE_DEOPT), &deopt->data) ||
             !is_array(reader, &deopt->data) ||
-            !v8_length_of(reader, &deopt->data, INT32_MAX / WORD - MAX_DEOPT, &length) ||
-            length <= index_or(reader, V8_DEOPT_POSITIONS, OLD_POSITIONS) ||
+            !v8_length_of(reader, &deopt->data, INT32_MAX / WORD - MAX_DEOPT, &deopt->n_words) ||
+            deopt->n_words <= index_or(reader, V8_DEOPT_POSITIONS, OLD_POSITIONS) ||
             !element(reader, &deopt->data, index_or(reader, V8_DEOPT_LITERALS, OLD_LITERALS),
                      &deopt->literals) ||
             !is_array(reader, &deopt->literals) ||
@@ -336,11 +341,42 @@ static bool name_inlined(const V8Reader *reader, V8Learnt *learnt, const Deopt *
                                 &answer->functions[answer->n++]);
 }
 
-static bool position_of_code(const V8Reader *reader, V8Learnt *learnt, const Code *code, const Frame *frame,
-                             V8Position *position) {
-        int32_t offset = (int32_t)(frame->pc - code->begin) - !frame->is_exact, size;
+static bool number_at(const V8Reader *reader, const Deopt *deopt, int64_t index, int32_t *numberp) {
+        uint64_t word;
+
+        return index >= 0 && index < deopt->n_words &&
+                v8_word_of(reader, &deopt->data, v8_value(reader, V8_ARRAY_DATA) + (int32_t)index * WORD,
+                           &word) &&
+                v8_small_number(word, numberp);
+}
+
+/* Goes from an exit to the call that returns there. Return: whether *offsetp is a place in the code itself. */
+static bool leave_exit(const V8Reader *reader, const Deopt *deopt, int32_t *offsetp) {
+        int64_t at = index_or(reader, V8_DEOPT_POSITIONS, OLD_POSITIONS), exit;
+        int32_t start, n_eager, n_lazy, pc;
+
+        if (!number_at(reader, deopt, at + EXIT_START, &start) || !start || *offsetp < start)
+                return true;
+        exit = (*offsetp - start) / EXIT_SIZE;
+        if (!number_at(reader, deopt, at + N_EAGER, &n_eager) ||
+            !number_at(reader, deopt, at + N_LAZY, &n_lazy) || exit >= (int64_t)n_eager + n_lazy ||
+            !number_at(reader, deopt, at + FIRST_EXIT + exit * EXIT_WORDS + EXIT_PC, &pc) || pc <= 0 ||
+            pc >= start)
+                return false;
+        *offsetp = pc;
+        return true;
+}
+
+static bool position_of_code(const V8Reader *reader, V8Learnt *learnt, const Code *code, const Deopt *deopt,
+                             const Frame *frame, V8Position *position) {
+        int32_t offset = (int32_t)(frame->pc - code->begin), size;
+        bool is_exact = frame->is_exact;
         V8Object bytes;
 
+        if (!leave_exit(reader, deopt, &offset))
+                return false;
+        is_exact &= offset == (int32_t)(frame->pc - code->begin);
+        offset -= !is_exact;
         return v8_object_in(reader, &code->object, v8_value(reader, V8_CODE_POSITIONS), &bytes) &&
                 read_bytes(reader, learnt, &bytes, &size) &&
                 v8_position_find(learnt->table, (size_t)size, reader->layout->version[0], offset, position);
@@ -362,7 +398,7 @@ static bool name_optimised(const V8Reader *reader, V8Learnt *learnt, const Code 
 
         answer->n = 0;
         return read_deopt(reader, code, &deopt) && (!frame->info || deopt.info.address == frame->info) &&
-                position_of_code(reader, learnt, code, frame, &position) &&
+                position_of_code(reader, learnt, code, &deopt, frame, &position) &&
                 name_inlined(reader, learnt, &deopt, position, answer);
 }
 

@@ -22,6 +22,7 @@ import tap
 
 HZ = ("--frequency", "1999", "--symbols", "local")
 SOURCE = tap.SOURCE_DIR / "tests/victims/node/victim-node.js"
+LOST = SOURCE.parent / "victim-lost.js"
 TEXT = SOURCE.read_text().splitlines()
 BURN = range(TEXT.index("function burn(seed) {") + 1, TEXT.index("function deepA(depth) {"))
 # functions that a chain calls before it goes on to `burn`
@@ -249,6 +250,35 @@ class Node(session.NamingCase):
                 some = [word for word in arguments if version >= (20,) or word != "--no-maglev"]
                 with self.subTest(version=version, code=name):
                     self.check(f"{version}, {name}", self.sampled(node, *some)[0], truth)
+
+    def test_a_caller_that_has_lost_its_code_keeps_its_line_and_what_was_inlined(self):
+        """tests/victims/node/victim-lost.js: whoever waits for `burn` returns to an exit behind its code."""
+        programs = all_nodes()
+        lines = LOST.read_text().splitlines()
+        truth = [("main", "outer(true);"), ("outer", "inner(is_last,"), ("inner", "decides(outer, is_last);"),
+                 ("decides", "return burn(2);")]
+        places = [(name, 1 + next(i for i, line in enumerate(lines) if line.strip().endswith(text)))
+                  for name, text in truth]
+        for version, node in (programs if tap.LONG else {max(programs): programs[max(programs)]}).items():
+            with self.subTest(version=version):
+                flags = ["--allow-natives-syntax", *(["--no-maglev"] if version >= (20,) else [])]
+                child = self.spawn([node, *flags, LOST])
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+
+                def chains(samples):
+                    named = [[f for f in reversed(s.frames) if f.type == "v8js" and f.file == str(LOST)]
+                             for s in samples if is_named(s)]
+                    return collections.Counter(tuple((f.name, f.line) for f in frames[-len(truth) - 1:-1])
+                                               for frames in named if frames and frames[-1].name == "burn")
+
+                found = self.wait_for(run, lambda samples: chains(samples).total() >= N / 2 and chains(samples),
+                                      "samples of burn")
+                run.stop()
+                child.stop(9)
+                print(f"# {version}, lost code: {found.most_common(4)}", flush=True)
+                self.assertEqual(set(found) - {()}, {tuple(places)})
+                self.assertGreater(found[tuple(places)], WHOLE * found.total())
 
     def test_workers_with_isolates_of_their_own(self):
         """Three threads in the same chains: none is without functions, and none has another's."""

@@ -301,12 +301,14 @@ Test(v8_code, another_object_in_its_place_is_not_named) {
 
 /* ---- compiled ---- */
 
+static uint64_t deopt_data;             /* of the last code() */
+
 /* Code of 256 bytes at CODE, of the function @own, into whose bytes 16 … @inner was inlined. */
 static uint64_t code(uint64_t own, uint64_t inner, uint32_t kind) {
         /* code 0: place 11; code 16: place 31 in the inlined call 0 */
         static const uint8_t positions[] = { 2, 48, 32, 80 | 0x80, 0x80, 0x80, 0x80, 0x10 };
         uint64_t made = object((uint16_t)layout.values[V8_TYPE_CODE], 8),
-                 data = array(V8_TYPE_PROTECTED_ARRAY, 12);
+                 data = array(V8_TYPE_PROTECTED_ARRAY, 20);
         uint64_t literals = array(V8_TYPE_TRUSTED_ARRAY, 2);
         const uint64_t inlining[] = { (21 + 1) << 1, 1 };      /* called from place 21; literal 1 */
 
@@ -321,6 +323,7 @@ static uint64_t code(uint64_t own, uint64_t inner, uint32_t kind) {
         set(data, 16 + 6 * 8, own);
         set(data, 16 + 7 * 8, bytes(V8_TYPE_TRUSTED_BYTES, inlining, sizeof(inlining)));
         set(literals, 16 + 8, inner | 2);
+        deopt_data = data;
         return made;
 }
 
@@ -337,6 +340,32 @@ Test(v8_code, inlined_functions_come_first) {
         cr_assert_eq(answer.functions[0].line, 4);
         cr_assert_str_eq(answer.functions[1].name, "outer");
         cr_assert_eq(answer.functions[1].line, 3);
+}
+
+/* Exits of four bytes each from byte 200 on: one for a place that has no call, two for calls. */
+Test(v8_code, a_caller_that_has_lost_its_code_is_where_its_exit_says) {
+        static const struct {
+                uint32_t pc;
+                int said;
+                uint32_t n, line;
+        } rows[] = { { 100, 0, 2, 4 }, { 204, 0, 1, 2 }, { 208, 0, 2, 4 }, { 200, V8_CODE_E_SHORT, 1, 0 },
+                     { 212, V8_CODE_E_SHORT, 1, 0 } };
+        uint64_t own = function(scope("outer", NULL, 10, 38), 7),
+                 inner = function(scope("inner", NULL, 30, 38), 8), words[3];
+
+        code(own, inner, 13);
+        set(deopt_data, 16 + 8 * 8, small(200));
+        set(deopt_data, 16 + 9 * 8, small(1));
+        set(deopt_data, 16 + 10 * 8, small(2));
+        set(deopt_data, 16 + 13 * 8, small(-1));
+        set(deopt_data, 16 + 16 * 8, small(10));
+        set(deopt_data, 16 + 19 * 8, small(40));
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                frame(words, RUNTIME_V8_COMPILED, CODE + rows[i].pc, own, V8_NO_OFFSET);
+                cr_assert_eq(name(words), rows[i].said, "%u", rows[i].pc);
+                cr_assert_eq(answer.n, rows[i].n, "%u", rows[i].pc);
+                cr_assert_eq(answer.functions[0].line, rows[i].line, "%u", rows[i].pc);
+        }
 }
 
 Test(v8_code, a_return_address_belongs_to_the_call_before_it) {
