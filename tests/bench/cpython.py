@@ -311,19 +311,20 @@ def bpftool(*arguments):
 
 
 class Entry:
-    """The entry of a process in the daemon's map."""
+    """The entry of a process in the daemon's map, whose last @size bytes say where its spans are."""
 
-    def __init__(self, daemon, pid):
+    def __init__(self, daemon, pid, name="python_processe", size=SPANS_SIZE):
+        self.size = size
         told = "".join(path.read_text() for path in pathlib.Path(f"/proc/{daemon.pid}/fdinfo").glob("*"))
         own = set(map(int, re.findall(r"^map_id:\s*(\d+)$", told, re.M)))
-        (self.map,) = {row["id"] for row in bpftool("show") if row.get("name") == "python_processe"} & own
+        (self.map,) = {row["id"] for row in bpftool("show") if row.get("name") == name} & own
         self.key = [f"{byte:#04x}" for byte in struct.pack("<I", pid)]
         self.value = bpftool("lookup", "id", self.map, "key", *self.key)["value"]
 
     def set(self, with_span):
         value = list(self.value)
-        if not with_span:           # context_type, the first word: nothing is read then
-            value[-SPANS_SIZE:8 - SPANS_SIZE] = ["0x00"] * 8
+        if not with_span:           # context_type or isolate, the first word: nothing is read then
+            value[-self.size:8 - self.size] = ["0x00"] * 8
         bpftool("update", "id", self.map, "key", *self.key, "value", *value)
 
 

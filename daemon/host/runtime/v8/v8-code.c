@@ -350,7 +350,7 @@ static bool number_at(const V8Reader *reader, const Deopt *deopt, int64_t index,
                 v8_small_number(word, numberp);
 }
 
-/* Goes from an exit to the call that returns there. Return: whether *offsetp is a place in the code itself. */
+/* Goes from an exit to the call that returns there. Return: whether *offsetp is a place in the code. */
 static bool leave_exit(const V8Reader *reader, const Deopt *deopt, int32_t *offsetp) {
         int64_t at = index_or(reader, V8_DEOPT_POSITIONS, OLD_POSITIONS), exit;
         int32_t start, n_eager, n_lazy, pc;

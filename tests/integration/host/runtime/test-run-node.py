@@ -269,11 +269,12 @@ class Node(session.NamingCase):
                 def chains(samples):
                     named = [[f for f in reversed(s.frames) if f.type == "v8js" and f.file == str(LOST)]
                              for s in samples if is_named(s)]
-                    return collections.Counter(tuple((f.name, f.line) for f in frames[-len(truth) - 1:-1])
-                                               for frames in named if frames and frames[-1].name == "burn")
+                    callers = [frames[-len(truth) - 1:-1] for frames in named
+                               if frames and frames[-1].name == "burn"]
+                    return collections.Counter(tuple((f.name, f.line) for f in frames) for frames in callers)
 
-                found = self.wait_for(run, lambda samples: chains(samples).total() >= N / 2 and chains(samples),
-                                      "samples of burn")
+                found = self.wait_for(run, lambda samples: chains(samples).total() >= N / 2 and
+                                      chains(samples), "samples of burn")
                 run.stop()
                 child.stop(9)
                 print(f"# {version}, lost code: {found.most_common(4)}", flush=True)
