@@ -558,6 +558,13 @@ Test(runtimes, a_refused_walk_is_said) {
         end(&bench);
 }
 
+/* Asks about a frame, which is its whole stack. */
+static int ask_frame(const Bench *bench, const uint64_t *words, const RuntimeFrame **framesp, size_t *np,
+                     const char **typep) {
+        return runtimes_frames(bench->runtimes, bench->process, words, runtime_frame_words(*words), framesp,
+                               np, typep);
+}
+
 Test(runtimes, names_are_asked_for_once) {
         const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 12, 5 };
         const uint64_t gone[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT, 404, 5 };
@@ -567,11 +574,10 @@ Test(runtimes, names_are_asked_for_once) {
         size_t n;
 
         begin(&bench);
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type),
-                     RUNTIME_E_UNNAMED);
+        cr_assert_eq(ask_frame(&bench, words, &frames, &n, &type), RUNTIME_E_UNNAMED);
         work(&bench);
         for (unsigned i = 0; i < 2; i++) {
-                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type), 0);
+                cr_assert_eq(ask_frame(&bench, words, &frames, &n, &type), 0);
                 cr_assert_eq(n, 2);
                 cr_assert_str_eq(frames[0].function, "inner");
                 cr_assert_str_eq(frames[1].function, "outer");
@@ -579,8 +585,7 @@ Test(runtimes, names_are_asked_for_once) {
                 cr_assert_str_eq(type, "toy");
                 cr_assert_eq(n_asked, 1);
         }
-        cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, gone, 3, &frames, &n, &type),
-                     RUNTIME_E_UNNAMED);
+        cr_assert_eq(ask_frame(&bench, gone, &frames, &n, &type), RUNTIME_E_UNNAMED);
         cr_assert_eq(n, 0);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 2);
         end(&bench);
@@ -593,7 +598,7 @@ static int name(Bench *bench, uint64_t word) {
         const char *type;
         size_t n;
 
-        return runtimes_frames(bench->runtimes, bench->process, words, 3, &frames, &n, &type);
+        return ask_frame(bench, words, &frames, &n, &type);
 }
 
 #define OF_TOY ((uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT)
@@ -672,7 +677,7 @@ Test(runtimes, equal_functions_are_kept_once) {
                 const uint64_t words[] = { (uint64_t)RUNTIME_HOTSPOT_COMPILED << RUNTIME_KIND_SHIFT,
                                            i << 32 | 12, 5 };
 
-                if (runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type))
+                if (ask_frame(&bench, words, &frames, &n, &type))
                         cr_skip_test("machine: it has no time");
                 first = first ? first : frames;
                 cr_assert_eq(frames, first);
@@ -695,7 +700,7 @@ Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
         for (uint64_t i = 0; i < N; i++) {
                 const uint64_t words[] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | i << 4, i };
 
-                if (runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type))
+                if (ask_frame(&bench, words, &frames, &n, &type))
                         cr_skip_test("machine: it has no time");
                 cr_assert_eq(n, 1);
         }
@@ -705,7 +710,7 @@ Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
                 char name[32];
 
                 snprintf(name, sizeof(name), "code_%u", (uint32_t)i);
-                cr_assert_eq(runtimes_frames(bench.runtimes, bench.process, words, 3, &frames, &n, &type), 0);
+                cr_assert_eq(ask_frame(&bench, words, &frames, &n, &type), 0);
                 cr_assert_str_eq(frames[0].function, name);
         }
         cr_assert_eq(n_asked, N);
