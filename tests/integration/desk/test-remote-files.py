@@ -130,6 +130,19 @@ class Silent(session.TestCase):
         done = self.verb("record", "-o", "x.folded", "--", "sh", "-c", "i=0; while [ $((i+=1)) -lt 300000 ]; do :; done")
         self.assertNotIn("fuse", done.err)
 
+    def test_the_daemon_goes_on_emptying_its_rings(self):
+        """An honest program beside it has its ticks, whole, and none is lost for a full ring."""
+        other = self.spawn([tap.VICTIMS / "victim-chain", "60"])
+        run = self.start("--comm", "program,victim-chain", "--frequency", "499", "--symbols", "local")
+        session.wait_cpu([other.pid], 1.0)
+        session.wait_cpu([self.victim.pid], 0.2)
+        result = run.stop()
+        self.assertNotIn("ring_full", result.summary["lost_by_reason"])
+        samples = result.of(other.pid)
+        whole = [s for s in samples if "profile.stack.truncated" not in s.attributes]
+        self.assertGreater(len(samples), 100)
+        self.assertGreaterEqual(len(whole), 0.9 * len(samples), "but for those of the first moments")
+
     def test_top_and_stacks_answer(self):
         self.verb("top", "-p", str(self.victim.pid), "-n", "1", "-i", "1")
         self.assertIn(f"{self.victim.pid} program", self.verb("stacks", str(self.victim.pid)).out)

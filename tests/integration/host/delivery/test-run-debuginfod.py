@@ -116,7 +116,7 @@ class Run(Program, session.NamingCase):
         tap.wait_until(lambda: server.calls, f"a question; {run.child}", 120)
         run.wait_events(60)
         self.assertGreaterEqual(json.loads(self.status(run, "--json"))["debuginfod"]["waiting"], 1)
-        run.stop()
+        self.assertNotIn("ring_full", run.stop().summary["lost_by_reason"])
 
     def test_debians_own_server(self):
         daemon = tap.need_tool("debuginfod")
