@@ -71,6 +71,15 @@ static inline uint64_t rules_by_code(uint64_t pc) {
         return rules_is_stub(pc) ? (uint64_t)UNWIND_CFA_RSP << 48 : 0;
 }
 
+/* `bl`, and `blr` with and without authentication (Arm ARM, C4.1.65). */
+static inline bool rules_is_behind_call(uint64_t pc) {
+        uint32_t code = 0;
+
+        if (bpf_probe_read_user(&code, sizeof(code), (const void *)(pc - sizeof(code))))
+                return !RULES_HAS_CODE;
+        return code >> 26 == 0x25 || (code & 0xfefff000) == 0xd63f0000;
+}
+
 /* The kernel has pushed all registers where the handler's frame ends: at sp. */
 static inline bool rules_signal(struct unwind *unwind, struct rules *rules) {
         struct window *window = &unwind->window;

@@ -130,21 +130,19 @@ static inline bool rules_is_call(const uint8_t code[RULES_CALL_SIZE]) {
                 (end[-7] == 0xff && end[-6] == 0x94);
 }
 
-/* A walk of a copy has no code to look at; there the word has yet to lie in code that is mapped. */
-#ifndef RULES_HAS_CODE
-#define RULES_HAS_CODE true
-#endif
-
-/* Whether the word below @cfa lies behind a call. One that cannot be read is rules_restore()'s to report. */
-static inline bool rules_is_called(struct unwind *unwind, uint64_t cfa) {
+static inline bool rules_is_behind_call(uint64_t pc) {
         uint8_t code[RULES_CALL_SIZE];
-        uint64_t pc;
 
-        if (!window_read_word(&unwind->window, cfa - 8, &pc))
-                return true;
         if (bpf_probe_read_user(code, sizeof(code), (const void *)(pc - sizeof(code))))
                 return !RULES_HAS_CODE;
         return rules_is_call(code);
+}
+
+/* Whether the word below @cfa lies behind a call. One that cannot be read is rules_restore()'s to report. */
+static inline bool rules_is_called(struct unwind *unwind, uint64_t cfa) {
+        uint64_t pc;
+
+        return !window_read_word(&unwind->window, cfa - 8, &pc) || rules_is_behind_call(pc);
 }
 
 /* CFA in memory: at a register + 24-bit offset, + 8-bit addend. */

@@ -77,8 +77,16 @@ enum abi_stack_end {
         ABI_STACK_LONG = 12,            /* walked by the daemon: longer than what was copied of it */
         ABI_STACK_MALFORMED = 13,       /* a word that can be no address was found where one should be */
         ABI_STACK_RUNTIME = 14,         /* in code of a runtime, at a place that it does not describe */
+        ABI_STACK_UNPROVED = 15,        /* rbp leads to a frame that may be another function's */
         ABI_STACK_END_N,
 };
+
+/*
+ * In the word of a native frame, whose address has 47 bits (arm64: 52): its caller was found by a frame
+ * pointer that may be another function's. TOP: the word at the top of its stack may be its return address.
+ */
+#define ABI_FRAME_TOP (1ull << 54)
+#define ABI_FRAME_UNPROVED (ABI_FRAME_TOP << 1)
 
 /* Source of a sample's trace context. */
 enum abi_form {

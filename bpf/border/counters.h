@@ -234,6 +234,8 @@
           "stacks with a word that can be no address where a return address should be") \
         X(STACKS_RUNTIME, "stacks_total", "end=\"runtime\"", \
           "stacks that ended in code of a runtime, at a place that it does not describe") \
+        X(STACKS_UNPROVED, "stacks_total", "end=\"unproved\"", \
+          "stacks in code without unwind rows whose frame pointer may be a caller's") \
         X(CONTEXT_PRESENT, "contexts_total", "outcome=\"present\"", "samples with a span") \
         X(CONTEXT_NONE, "contexts_total", "outcome=\"none\"", "samples of threads without an active span") \
         X(CONTEXT_UNPUBLISHED, "contexts_total", "outcome=\"unpublished\"", \

@@ -83,6 +83,8 @@ enum {
         UNWIND_NO_TABLE = 0xffffffff,
         UNWIND_PENDING_TABLE = 0xfffffffe,      /* the file's rows are being made */
         UNWIND_LOST_TABLE = 0xfffffffd, /* the file may have rows, but they could not be had */
+        /* in place of the offset of a mapping with UNWIND_NO_TABLE: no file of a known form is there */
+        UNWIND_MADE = 1,
 };
 
 /* Where the canonical frame address (CFA) is: rsp before the call that made this frame. */
@@ -98,7 +100,7 @@ enum unwind_cfa {
         UNWIND_CFA_SIGNAL = 7,          /* the kernel's signal frame lies at rsp */
         UNWIND_CFA_END = 8,             /* return address undefined: the outermost frame */
         UNWIND_CFA_BAD = 9,             /* a row that this format cannot express */
-        /* never in a table: where no rows exist, rbp is all there is */
+        /* never in a table: where no rows exist, rbp is all there is; offset: 0 or UNWIND_MADE */
         UNWIND_CFA_FP = 10,
         /* never in a table: code without a row among code with rows; nothing says that rbp is set */
         UNWIND_CFA_GAP = 11,
@@ -199,7 +201,8 @@ struct unwind_mapping {
         uint64_t start;                 /* address in the target */
         uint32_t n_pages;
         uint32_t table;                 /* slot, or UNWIND_*_TABLE; in a root: number of the leaf */
-        uint64_t offset;                /* bytes from the file's text_low to `start`, in its ELF addresses */
+        /* bytes from the file's text_low to `start`, in its ELF addresses; of a mapping without rows a flag */
+        uint64_t offset;
 };
 
 /*

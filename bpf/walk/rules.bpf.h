@@ -10,6 +10,16 @@
  * Where no rows exist (code made at run time, a file without call frame
  * information, pages of Go or V8 in a file), the frame pointer is all there is: the
  * walk goes by it, and returns to rows as soon as it reaches code that has them.
+ * Code made at run time may keep none. Then rbp is a caller's, whose frame is as good
+ * as any, and each function in between has left its return address below it:
+ *
+ *     7ff..a8   locals of the leaf, which keeps no frame pointer      ← rsp
+ *     7ff..b8   return address into code in between                   lies behind a call
+ *     7ff..d0   rbp of main's caller                                  ← rbp, which is main's
+ *     7ff..d8   return address into main's caller
+ *
+ * So a frame where such a word lies below is marked (ABI_FRAME_UNPROVED), and the daemon ends the stack there
+ * unless it knows where the code begins, and that it begins with a frame (made-frame.h).
  * Where rows are on their way, or are missing among others, it may hold anything:
  * the walk ends (PENDING, NO_ROWS), since a guess is no caller. Includes nothing but
  * the processor's part, as unwind.bpf.h.
@@ -19,6 +29,9 @@ enum {
         /* signal frames and changes of the stack in one walk: they alone may lead downwards */
         RULES_MAX_SIGNALS = 8,
         RULES_N_REGISTERS = 16,
+        /* Words of a frame that are looked at; the proof of a larger one would cost too much. */
+        RULES_MAX_FRAME_WORDS = 512,
+        RULES_MAX_WORDS = 4096,         /* words of a walk that are looked up: some 50 ns each */
 };
 
 /*
@@ -77,6 +90,9 @@ struct rules {
         uint32_t known;
         uint32_t is_strict;             /* where there is no row, rbp is no frame pointer */
         uint64_t signal_frame;          /* the registers lie there, in the kernel's frame; 0 = below */
+        struct rows_place word_place;   /* mapping of the last word that was looked up */
+        uint32_t n_words;               /* words of the stack that were looked up in the mappings */
+        uint32_t reserved;
         struct rules_probes probes;
         /* registers of frame 0, by the processor's part */
         uint64_t registers[RULES_N_REGISTERS];
@@ -129,6 +145,8 @@ static inline void rules_begin(struct rules *rules, uint64_t space, uint64_t gen
         rules->is_exact = 1;
         rules->is_sp_lost = 0;
         rules->has_searched = 0;
+        rules->n_words = 0;
+        rules->word_place.size = 0;
         rules->runs.last = 0;
         rules->runs.place = ROWS_RUN - 1;
 }
@@ -157,6 +175,11 @@ static inline void rules_interrupt(struct unwind *unwind, struct rules *rules) {
                 rules->interrupted = unwind->n_frames - rules->first;
 }
 
+/* A walk of a copy has no code to look at; there each word that lies in code counts as a return address. */
+#ifndef RULES_HAS_CODE
+#define RULES_HAS_CODE true
+#endif
+
 /*
  * On arm64 a frame record may lie anywhere in its frame: nothing says where the caller's sp is, and the next
  * rule that needs it ends the walk.
@@ -182,6 +205,66 @@ static inline bool rules_by_frame_pointer(struct unwind *unwind, struct rules *r
 #include "arch/rules-x86_64.bpf.h"
 #endif
 
+enum rules_word {
+        RULES_WORD_DATA,                /* in no mapping with code, as far as is known */
+        RULES_WORD_CODE,
+        RULES_WORD_RETURN,              /* code, behind a call */
+};
+
+/* Return: enum rules_word. */
+APART int rules_word_of(struct rules *rules, uint64_t word) {
+        struct rows_place *place;
+
+        if (!rules)
+                return RULES_WORD_DATA;
+        place = &rules->word_place;
+        if (word - place->start >= place->size) {
+                rules->n_words++;
+                if (rows_find_place(rules->space, rules->generation, word, place) == ABI_STACK_NO_MAPPING)
+                        return RULES_WORD_DATA;
+        }
+        return rules_is_behind_call(word) ? RULES_WORD_RETURN : RULES_WORD_CODE;
+}
+
+/* Whether @word can be an address of code at all. */
+static inline bool rules_may_be_code(uint64_t word) {
+        return word - UNWIND_PAGE_SIZE < (1ull << 47) - UNWIND_PAGE_SIZE;
+}
+
+/*
+ * Whether the frame at rbp is of the code at the pc: from rsp up to it no word lies behind a call, and the
+ * return address in it does, unless it lies in no code that is known, or the chain of frames ends here
+ * (Erlang's processes begin at no call). The frame of another function below is found so, and now and then
+ * one of its own, where an earlier call has left its return address. Return: 0, or ABI_FRAME_UNPROVED …, in
+ * units of ABI_FRAME_TOP.
+ */
+APART int rules_doubt(struct unwind *unwind, struct rules *rules) {
+        const int doubt = ABI_FRAME_UNPROVED / ABI_FRAME_TOP;
+        uint64_t at, word = 0, next = 0;
+
+        if (!unwind || !rules)
+                return doubt;
+        at = unwind->sp;
+        /* What is no frame at all ends the walk. */
+        if (rules->is_sp_lost || (unwind->bp & 7) || unwind->bp - at > UNWIND_MAX_JUMP)
+                return 0;
+        for (uint32_t i = 0; i < RULES_MAX_FRAME_WORDS && at < unwind->bp; i++) {
+                if (!window_read_word(&unwind->window, at, &word))
+                        return doubt;
+                if (rules_may_be_code(word) && rules_word_of(rules, word) == RULES_WORD_RETURN)
+                        return at == unwind->sp ? doubt + 1 : doubt;
+                at += 8;
+        }
+        if (at < unwind->bp || rules->n_words > RULES_MAX_WORDS ||
+            !window_read_pair(&unwind->window, at, &next, &word))
+                return doubt;
+        word = unwind_return_address(word);
+        return !next || !rules_may_be_code(word) || rules_word_of(rules, word) != RULES_WORD_CODE ||
+                        rules_by_code(word)
+                ? 0
+                : doubt;
+}
+
 /*
  * Decides, once per pc without a row, how to go on there; the cache keeps the decision. @rule: 0 or
  * UNWIND_RULE_FP.
@@ -205,9 +288,13 @@ static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint
                 return rules_end(walk->unwind, ABI_STACK_PENDING);
         else if (place->table == UNWIND_LOST_TABLE)
                 rule = 0;
+        else
+                rule |= place->offset & UNWIND_MADE;
         if (rule == ROWS_NO_TABLE)
                 return rules_end(walk->unwind, ABI_STACK_INTERNAL);
-        *rulep = !rule || rule == UNWIND_RULE_FP ? rules_without_row(walk->unwind->pc, rule) : rule;
+        *rulep = !rule || (rule | UNWIND_MADE) == (UNWIND_RULE_FP | UNWIND_MADE)
+                ? rules_without_row(walk->unwind->pc, rule)
+                : rule;
         return true;
 }
 
@@ -316,7 +403,7 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
         struct unwind *unwind = walk->unwind;
         struct rules *rules = walk->rules;
         uint32_t n = unwind->n_frames;
-        uint64_t rule, pc = unwind->pc;
+        uint64_t rule, pc = unwind->pc, doubt = 0;
 
         if (n >= unwind->limit || n >= UNWIND_MAX_FRAMES)
                 return rules_end(unwind, ABI_STACK_DEPTH);
@@ -345,10 +432,19 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
                         unwind->n_frames = n;
                 return false;
         }
+        if (rule == (UNWIND_RULE_FP | UNWIND_MADE) && !rules->is_strict) {
+                doubt = (uint64_t)rules_doubt(unwind, rules) * ABI_FRAME_TOP;
+                /* Interrupted by a signal: nothing tells whether the frame is gone already. */
+                if (doubt && n > rules->first && pc == unwind->pc)
+                        return rules_end(unwind, ABI_STACK_UNPROVED);
+        }
         /* The function itself stands there already, by Python's own word; as the leaf it has returned. */
         if (rule == RULES_TRAMPOLINE_RULE && walk->python && n > rules->first)
                 unwind->n_frames = n;
-        return rules_apply(unwind, rules, rule);
+        if (!rules_apply(unwind, rules, rule))
+                return false;
+        walk->frames[n] |= doubt;
+        return true;
 }
 
 /* Writes one frame and goes to its caller. Return: false when the walk is over. */

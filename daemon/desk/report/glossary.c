@@ -34,6 +34,9 @@ static const End ends[] = {
         { "long", "a stack longer than its copy", "The stack was copied to be walked later, and is longer than the copy." },
         { "malformed", "a word that is no address", "Where an address should stand stands something else." },
         { "runtime", "code of a runtime", "The runtime does not describe this place in its own code." },
+        { "unproved", "code that may keep no frame pointer",
+          "The code was made at run time, and the frame pointer may be that of one of its callers: an option of its "
+          "compiler may keep one." },
 };
 
 static const End *find_end(const char *reason) {

@@ -296,7 +296,7 @@ static int want_look(CodeNames *names, CodeTarget *target, const Process *proces
 }
 
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
-                    const char **namep, size_t *sizep, bool *is_pastp) {
+                    const char **namep, size_t *sizep, uint64_t *startp, bool *is_pastp) {
         CodeTarget *target = hashmap_get(&names->targets, process->generation);
         int r;
 
@@ -315,7 +315,7 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
         r = want_look(names, target, process);
         if (r)
                 return error_fold(r);
-        r = code_source_find(target->source, address, time_ns, names->name, sizep, is_pastp);
+        r = code_source_find(target->source, address, time_ns, names->name, sizep, startp, is_pastp);
         if (!r) {
                 *namep = names->name;
                 return 0;
@@ -417,11 +417,12 @@ int code_names_find_late(CodeNames *names, pid_t pid, uint64_t address, uint64_t
         CodeTarget *target = find_only(names, pid);
         char last[CODE_MAX_NAME];
         bool was_past, is_past;
+        uint64_t start;
         size_t size;
 
         if (!target || target->is_stuck ||
-            code_source_find(target->source, address, first_ns, names->name, sizep, &was_past) ||
-            code_source_find(target->source, address, last_ns, last, &size, &is_past))
+            code_source_find(target->source, address, first_ns, names->name, sizep, &start, &was_past) ||
+            code_source_find(target->source, address, last_ns, last, &size, &start, &is_past))
                 return CODE_NAMES_E_NONE;
         if (was_past || is_past || size != *sizep || memcmp(last, names->name, size))
                 return CODE_NAMES_E_NONE;

@@ -46,11 +46,11 @@ DEFINE_CLEANUP(CodeNames, code_names_free)
 
 /*
  * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call;
- * *is_pastp: something else is there by now.
+ * *startp: where the function begins; *is_pastp: something else is there by now.
  * Return: 0, CODE_NAMES_E_*, -ENOMEM.
  */
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
-                    const char **namep, size_t *sizep, bool *is_pastp);
+                    const char **namep, size_t *sizep, uint64_t *startp, bool *is_pastp);
 
 /*
  * A number that is another one whenever something else may be known of the process' code; 0 = nothing is.

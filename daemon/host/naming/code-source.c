@@ -512,14 +512,13 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
 /* ---- asking ---- */
 
 int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep,
-                     bool *is_pastp) {
+                     uint64_t *startp, bool *is_pastp) {
         const char *found;
-        uint64_t start;
         size_t size;
 
         if (pthread_mutex_trylock(&source->mutex))
                 return CODE_SOURCE_E_BUSY;
-        found = source->index ? code_index_find(source->index, address, time_ns, &size, &start, is_pastp)
+        found = source->index ? code_index_find(source->index, address, time_ns, &size, startp, is_pastp)
                               : NULL;
         if (found) {
                 memcpy(name, found, size);

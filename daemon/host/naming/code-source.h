@@ -74,11 +74,11 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
 
 /*
  * The asker's: the function at @address at @time_ns into @name, CODE_MAX_NAME bytes; *sizep of them are it.
- * *is_pastp: something else is there by now.
+ * *startp: where it begins; *is_pastp: something else is there by now.
  * Return: 0, CODE_SOURCE_E_*.
  */
 int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, char *name, size_t *sizep,
-                     bool *is_pastp);
+                     uint64_t *startp, bool *is_pastp);
 
 /* Whether the last part of a path is jit-N.dump, and which N; for files that a process has mapped. */
 bool code_is_dump_path(const char *path, uint64_t *numberp);

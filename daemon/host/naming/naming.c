@@ -84,12 +84,26 @@ static int name_code(void *userdata, const Process *process, uint64_t address, u
                 [CODE_NAMES_E_LATER] = COUNTER_CODE_FRAMES_LATER,
         };
         Naming *naming = userdata;
-        int r = code_names_find(naming->code, process, address, time_ns, namep, sizep, is_pastp);
+        uint64_t start;
+        int r = code_names_find(naming->code, process, address, time_ns, namep, sizep, &start, is_pastp);
 
         if (r < 0)
                 return error_fold(r);
         stat_add(counters[r], 1);
         return r == CODE_NAMES_E_NONE ? FRAMES_E_UNNAMED : r == CODE_NAMES_E_LATER ? FRAMES_E_LATER : 0;
+}
+
+static int code_start(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                      uint64_t *startp) {
+        Naming *naming = userdata;
+        const char *name;
+        bool is_past = false;
+        size_t size;
+        int r = code_names_find(naming->code, process, address, time_ns, &name, &size, startp, &is_past);
+
+        if (r < 0)
+                return error_fold(r);
+        return r == CODE_NAMES_E_LATER ? FRAMES_E_LATER : r || is_past ? FRAMES_E_UNNAMED : 0;
 }
 
 static int code_serial(void *userdata, const Process *process, uint64_t *serialp) {
@@ -113,6 +127,7 @@ static int want_names(void *userdata, const Window *window, const Process *proce
 
 FramesNaming naming_hooks(Naming *naming) {
         return (FramesNaming){ .code = naming->code ? name_code : NULL,
+                               .start = naming->code ? code_start : NULL,
                                .serial = naming->code ? code_serial : NULL,
                                .files = naming->objects || naming->see ? want_names : NULL,
                                .userdata = naming };

@@ -82,6 +82,7 @@ static const char *const end_names[ABI_STACK_END_N] = {
         [ABI_STACK_LONG] = "long",
         [ABI_STACK_MALFORMED] = "malformed",
         [ABI_STACK_RUNTIME] = "runtime",
+        [ABI_STACK_UNPROVED] = "unproved",
 };
 
 static void die(const char *what) {

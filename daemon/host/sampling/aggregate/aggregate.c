@@ -153,6 +153,7 @@ static void count_outcomes(enum abi_context context, enum abi_stack_end stack_en
                 [ABI_STACK_LONG] = COUNTER_STACKS_LONG,
                 [ABI_STACK_MALFORMED] = COUNTER_STACKS_MALFORMED,
                 [ABI_STACK_RUNTIME] = COUNTER_STACKS_RUNTIME,
+                [ABI_STACK_UNPROVED] = COUNTER_STACKS_UNPROVED,
         };
         static const enum counter contexts[ABI_CONTEXT_N] = {
                 [ABI_CONTEXT_UNPUBLISHED] = COUNTER_CONTEXT_UNPUBLISHED,

@@ -60,7 +60,7 @@ static const char *truncation(enum abi_stack_end end) {
                 [ABI_STACK_FP_END] = "fp_end",         [ABI_STACK_STALE] = "stale",
                 [ABI_STACK_INTERNAL] = "internal",     [ABI_STACK_PENDING] = "pending",
                 [ABI_STACK_LONG] = "long",             [ABI_STACK_MALFORMED] = "malformed",
-                [ABI_STACK_RUNTIME] = "runtime",
+                [ABI_STACK_RUNTIME] = "runtime",       [ABI_STACK_UNPROVED] = "unproved",
         };
 
         return names[end];

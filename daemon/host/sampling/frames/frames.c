@@ -26,6 +26,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/frames/goexit.h"
+#include "host/sampling/frames/made-frame.h"
 #include "host/sampling/runtime/runtimes.h"
 
 enum {
@@ -54,6 +55,7 @@ static const enum counter frame_counters[] = {
 typedef struct CachedStack {
         uint32_t stack;                 /* index in the window */
         uint32_t is_root;               /* the last user frame is one */
+        uint32_t is_unproved;           /* it ends at a frame that may be another function's */
         uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* counts of one sample of it */
 } CachedStack;
 
@@ -76,7 +78,7 @@ struct Frames {
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
         bool is_late;                   /* a name of its runtime may be known in a moment */
-        bool is_unmade;                 /* … and it waits for that */
+        bool is_unmade;                 /* it waits for that, or for where its code begins */
         uint64_t window_serial;         /* the window that `modules` and the cache are for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -88,6 +90,7 @@ struct Frames {
         /* scratch: of the user frames, by their first word; those of runtimes have none */
         ProcessAnswer answers[ABI_MAX_USER_WORDS];
         Runtimes *runtimes;             /* borrowed; NULL = none are known */
+        MadeFrames made;
         Hashmap modules;                /* module_key() → index in the window + 1 */
         LastModule last;
 };
@@ -282,7 +285,11 @@ static int user_frame(Frames *frames, Window *window, const StackInput *input, c
 
 /* The instruction that a frame stands for: the leaf's own, a caller's call. */
 static uint64_t instruction(const uint64_t *addresses, size_t i) {
-        return i && addresses[i] ? addresses[i] - 1 : addresses[i];
+        uint64_t address = addresses[i];
+
+        if (!(address >> RUNTIME_KIND_SHIFT))
+                address &= ABI_FRAME_TOP - 1;
+        return i && address ? address - 1 : address;
 }
 
 static bool is_of_runtime(uint64_t word) {
@@ -544,18 +551,57 @@ static size_t count_sure(const ProcessAnswer *answers, const uint64_t *words, si
         return n;
 }
 
+/*
+ * How many of @n words are of frames whose callers are proved, and the first that is not. *is_laterp: it may
+ * be once more is known of the code.
+ */
+static int count_proved(Frames *frames, const StackInput *input, size_t n, size_t *np, bool *is_laterp) {
+        const FramesNaming *naming = &frames->naming;
+        MadeCode code = { .process = input->process, .serial = frames->key.code_serial };
+
+        *np = n;
+        for (size_t i = 0; i < n; i += runtime_frame_words(input->user[i])) {
+                int r = FRAMES_E_UNNAMED;
+
+                if (is_of_runtime(input->user[i]) || !(input->user[i] & ABI_FRAME_UNPROVED))
+                        continue;
+                code.pc = instruction(input->user, i);
+                code.is_at_top = !i && (input->user[i] & ABI_FRAME_TOP);
+                if (naming->start)
+                        r = naming->start(naming->userdata, input->process, code.pc, input->time_ns,
+                                          &code.start);
+                if (r < 0)
+                        return r;
+                if (!r && made_frames_are_own(&frames->made, &code))
+                        continue;
+                *is_laterp = r == FRAMES_E_LATER;
+                *np = i + 1;
+                break;
+        }
+        return 0;
+}
+
 /* A stack that is not in the cache, or that the cache says nothing of. */
 static _noinline_ int make_stack(Frames *frames, Window *window, const StackInput *input, size_t key_size,
                       enum abi_stack_end *endp, CachedStack *stackp) {
         const Process *process = input->process;
         StackInput sure = *input;
+        bool is_later = false;
         int r = resolve_or_refresh(frames, input);
 
         if (r)
                 return r;
         sure.n_user = count_sure(frames->answers, input->user, input->n_user, endp);
+        r = count_proved(frames, input, sure.n_user, &sure.n_user, &is_later);
+        if (r)
+                return r;
+        if (is_later && input->may_wait) {
+                frames->is_unmade = true;
+                return 0;
+        }
+        stackp->is_unproved = sure.n_user < input->n_user && *endp != ABI_STACK_STALE;
         r = build(frames, window, &sure, stackp);
-        if (r || frames->is_preliminary || !process_is_current(process, input->time_ns))
+        if (r || frames->is_preliminary || is_later || !process_is_current(process, input->time_ns))
                 return r;
         frames->key.maps_serial = process->maps_serial;
         return remember(frames, key_size, *stackp);
@@ -594,6 +640,8 @@ int frames_stack(Frames *frames, Window *window, const StackInput *input, enum a
         if (r)
                 return r;
         *stackp = stack.stack;
+        if (stack.is_unproved)
+                *endp = ABI_STACK_UNPROVED;
         if (*endp == ABI_STACK_FP_END && stack.is_root)
                 *endp = ABI_STACK_COMPLETE;
         return 0;

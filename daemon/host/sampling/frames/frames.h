@@ -63,6 +63,9 @@ typedef struct FramesNaming {
          */
         int (*code)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
                     const char **namep, size_t *sizep, bool *is_pastp);
+        /* The same: where the function begins that is there still. */
+        int (*start)(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                     uint64_t *startp);
         /* A number that is another one when a name of code of the process may be. Return: 0, -ENOMEM. */
         int (*serial)(void *userdata, const Process *process, uint64_t *serialp);
         /*
@@ -91,7 +94,8 @@ typedef struct StackInput {
         const uint64_t *user;           /* words, leaf first; no frame is cut */
         size_t n_kernel;                /* 0 … ABI_MAX_KERNEL_FRAMES */
         size_t n_user;                  /* words: 0 … ABI_MAX_USER_WORDS */
-        bool may_wait;                  /* the stack is not made while names of its runtime are late */
+        /* the stack is not made while names of its runtime are late, or the proof of a frame is */
+        bool may_wait;
 } StackInput;
 
 /*
@@ -103,7 +107,7 @@ typedef struct StackInput {
 int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp);
 
-/* Whether the last input might wait, and names of its runtime were late. No frame of it was counted. */
+/* Whether the last input might wait, and what it may wait for was late. No frame of it was counted. */
 bool frames_are_late(const Frames *frames);
 
 /*

@@ -110,9 +110,10 @@ TestSuite(code_wire, .init = init, .fini = fini);
 
 static size_t find(CodeSource *in, uint64_t address, char *name) {
         size_t size = 0;
+        uint64_t start;
         bool is_past;
 
-        return code_source_find(in, address, UINT64_MAX, name, &size, &is_past) ? 0 : size;
+        return code_source_find(in, address, UINT64_MAX, name, &size, &start, &is_past) ? 0 : size;
 }
 
 static void assert_name(uint64_t address, const char *expected) {

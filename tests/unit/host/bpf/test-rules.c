@@ -706,6 +706,99 @@ Test(rules, go_by_the_frame_pointer_where_there_are_none_and_come_back) {
         }
 }
 
+/* JIT is made at run time: no file is there, so a frame needs a proof. */
+static void map_made_code(void) {
+        struct unwind_mapping mappings[] = {
+                { .start = TEXT, .n_pages = PAGES, .table = 3, .offset = 0 },
+                { .start = JIT, .n_pages = 1, .table = UNWIND_NO_TABLE, .offset = UNWIND_MADE },
+        };
+
+        map(mappings, 2);
+        memset(&rules.place, 0, sizeof(rules.place));
+        memset(&cache, 0, sizeof(cache));
+}
+
+/*
+ * rbp is that of main's caller: its chain is whole, and leaves the function out that called the code at the
+ * pc, at at(2), from native code or from such code itself.
+ */
+Test(rules, mark_a_frame_made_at_run_time_with_a_return_address_below_it) {
+        static uint8_t made[0x100];
+        const uint64_t callers[] = { in(F_END), JIT + 0x50, JIT + 0x58 };
+
+        map_made_code();
+        put_calls(F_END);
+        put_calls(F_RSP);
+        made[0x4b] = 0xe8;              /* a call in front of JIT + 0x50, none in front of JIT + 0x58 */
+        shim_areas[2] = (ShimArea){ .address = JIT, .size = sizeof(made), .data = made };
+        words[4] = at(8);
+        words[5] = in(F_RSP);
+        words[7] = in(F_END);
+        for (int i = 0; i < 3; i++) {
+                words[2] = callers[i];
+                walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+                CHECK(ABI_STACK_COMPLETE, (JIT + 0x10) | (i < 2 ? ABI_FRAME_UNPROVED : 0), in(F_RSP),
+                      in(F_END));
+        }
+        words[2] = 0;
+        words[0] = in(F_END);
+        walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, (JIT + 0x10) | ABI_FRAME_UNPROVED | ABI_FRAME_TOP, in(F_RSP), in(F_END));
+        words[0] = OTHER + 8;           /* no code is there, as far as is known */
+        walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, JIT + 0x10, in(F_RSP), in(F_END));
+        words[0] = 0;
+        shim_areas[1].size = shim_areas[2].size = 0;
+}
+
+Test(rules, mark_a_frame_made_at_run_time_that_returns_to_no_call) {
+        map_made_code();
+        put_calls(F_RSP);
+        words[4] = at(8);
+        words[5] = in(F_RSP) + 1;       /* code, and not behind a call */
+        words[7] = in(F_END);
+        walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, (JIT + 0x10) | ABI_FRAME_UNPROVED, in(F_RSP) + 1, in(F_END));
+        words[4] = 0;                   /* the chain ends there */
+        walk_from(JIT + 0x10, at(0), at(4), 0, 512);
+        CHECK(ABI_STACK_COMPLETE, JIT + 0x10, in(F_RSP) + 1, in(F_END));
+        shim_areas[1].size = 0;
+}
+
+Test(rules, mark_a_frame_made_at_run_time_that_is_too_large_to_prove) {
+        map_made_code();
+        put_calls(F_RSP);
+        for (int i = 0; i < 2; i++) {
+                unsigned last = RULES_MAX_FRAME_WORDS + (unsigned)i;
+
+                words[last] = at(last + 4);
+                words[last + 1] = in(F_RSP);
+                words[last + 3] = in(F_END);
+                walk_from(JIT + 0x10, at(0), at(last), 0, 512);
+                CHECK(ABI_STACK_COMPLETE, (JIT + 0x10) | (i ? ABI_FRAME_UNPROVED : 0), in(F_RSP), in(F_END));
+                words[last] = words[last + 1] = words[last + 3] = 0;
+        }
+        shim_areas[1].size = 0;
+}
+
+/* The handler's frame is known by rows; whether the interrupted code still has its own is not. */
+Test(rules, end_at_a_frame_made_at_run_time_that_a_signal_interrupted) {
+        map_made_code();
+        put_calls(F_RSP);
+        words[1] = in(F_SIGNAL);
+        put_signal(2, JIT + 0x10, at(100), at(104), 0);
+        words[104] = at(120);
+        words[105] = in(F_RSP);
+        words[107] = in(F_END);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_COMPLETE, in(F_RSP), in(F_SIGNAL), JIT + 0x11, in(F_RSP), in(F_END));
+        words[100] = in(F_RSP);
+        walk_from(in(F_RSP), at(0), 0, 0, 512);
+        CHECK(ABI_STACK_UNPROVED, in(F_RSP), in(F_SIGNAL), JIT + 0x11);
+        words[100] = 0;
+        shim_areas[1].size = 0;
+}
+
 Test(rules, end_where_there_is_neither_row_nor_frame_pointer) {
         walk_from(JIT + 0x10, at(0), 0, 0, 512);
         CHECK(ABI_STACK_FP_END, JIT + 0x10);

@@ -19,6 +19,7 @@
 
 static char path[64];
 static bool is_past;
+static uint64_t start;
 static CodeNames *names;
 static Process *process;
 
@@ -47,7 +48,8 @@ static void write_map(const char *mode, const char *text) {
 }
 
 static int find(uint64_t address, const char **namep, size_t *sizep) {
-        return code_names_find(names, process, address, clock_monotonic_ns(), namep, sizep, &is_past);
+        return code_names_find(names, process, address, clock_monotonic_ns(), namep, sizep, &start,
+                               &is_past);
 }
 
 /* Asks for one sample until something is known for sure. */
@@ -59,7 +61,7 @@ static int find_patiently(uint64_t address, char *name) {
         int r;
 
         for (int i = 0; i < 60000; i++) {
-                r = code_names_find(names, process, address, time_ns, &found, &size, &is_past);
+                r = code_names_find(names, process, address, time_ns, &found, &size, &start, &is_past);
                 if (r != CODE_NAMES_E_LATER)
                         break;
                 code_names_wait(names, clock_monotonic_ns() + NS_PER_SEC);

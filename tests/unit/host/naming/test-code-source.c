@@ -43,8 +43,9 @@ static void look(void) {
 static void assert_name(uint64_t address, const char *expected) {
         char name[CODE_MAX_NAME];
         size_t size;
+        uint64_t start;
         bool is_past;
-        int r = code_source_find(source, address, 0, name, &size, &is_past);
+        int r = code_source_find(source, address, 0, name, &size, &start, &is_past);
 
         cr_assert_eq(r, expected ? 0 : CODE_SOURCE_E_NONE, "%#lx", address);
         if (expected)

@@ -23,7 +23,7 @@ static bool joins(const struct unwind_mapping *a, const struct unwind_mapping *b
         if (a->table != b->table || ((gap + size_of(b)) >> UNWIND_PAGE_SHIFT) + a->n_pages > UINT32_MAX)
                 return false;
         if (a->table == UNWIND_NO_TABLE)
-                return gap <= max_gap << UNWIND_PAGE_SHIFT;
+                return a->offset == b->offset && gap <= max_gap << UNWIND_PAGE_SHIFT;
         return a->table < UNWIND_MAX_TABLES && !gap && a->offset + size_of(a) == b->offset;
 }
 

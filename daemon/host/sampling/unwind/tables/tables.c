@@ -270,6 +270,7 @@ static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
                 .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT,
                                          (uint64_t)UINT32_MAX),
                 .table = no_slot(mapping->table),
+                .offset = mapping->table ? 0 : UNWIND_MADE,
         };
         const PoolTable *table = mapping->table;
 

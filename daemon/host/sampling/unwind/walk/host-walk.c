@@ -288,10 +288,13 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
                 return ABI_STACK_RUNTIME;
         *place = (struct rows_place){ .start = mapping->start,
                                       .size = mapping->end - mapping->start,
+                                      .offset = UNWIND_MADE,
                                       .table = UNWIND_NO_TABLE };
         if (mapping->object && (mapping->kind == MAPPING_FILE || mapping->kind == MAPPING_VDSO) &&
-            tables_find_address(mapping->object, mapping->offset, &address))
+            tables_find_address(mapping->object, mapping->offset, &address)) {
+                place->offset = 0;
                 place_object(walk, mapping->object, address, place);
+        }
         if (pc - place->start < place->size)
                 return 0;
         place->size = 0;

@@ -523,6 +523,7 @@ Test(aggregate, says_why_a_stack_is_not_whole) {
                 { ABI_STACK_LONG, "long", COUNTER_STACKS_LONG },
                 { ABI_STACK_MALFORMED, "malformed", COUNTER_STACKS_MALFORMED },
                 { ABI_STACK_RUNTIME, "runtime", COUNTER_STACKS_RUNTIME },
+                { ABI_STACK_UNPROVED, "unproved", COUNTER_STACKS_UNPROVED },
         };
         Bench bench;
 

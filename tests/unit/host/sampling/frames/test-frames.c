@@ -453,6 +453,66 @@ static int give_serial(void *userdata, const Process *process, uint64_t *serialp
         return 0;
 }
 
+static int give_start(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                      uint64_t *startp) {
+        const Giver *giver = userdata;
+
+        *startp = giver->address;
+        return giver->answer;
+}
+
+#if defined(__x86_64__)
+/* Frames whose callers are not proved by the stack, in code of this process. */
+Test(frames, ends_a_stack_at_a_frame_that_may_be_another_functions) {
+        static const uint8_t with[] = { 0x55, 0x48, 0x89, 0xe5 };
+        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                             -1, 0);
+        Giver giver = { .answer = FRAMES_E_UNNAMED, .address = (uint64_t)(uintptr_t)page };
+        FramesNaming naming = { .start = give_start, .serial = give_serial, .userdata = &giver };
+        const uint64_t pc = giver.address + 16;
+        const struct {
+                int answer;
+                bool has_frame;
+                uint64_t leaf;
+                bool is_own;
+        } cases[] = {
+                { FRAMES_E_UNNAMED, true, pc, false },  /* where it begins is not known */
+                { FRAMES_E_LATER, true, pc, false },
+                { 0, false, pc, false },
+                { 0, true, pc, true },
+                { 0, true, giver.address + 3, false },  /* in its first instructions */
+                { 0, true, (giver.address + 32) | ABI_FRAME_TOP, false },       /* at its last one */
+                { 0, true, pc | ABI_FRAME_TOP, true },
+        };
+        Bench b = bench(getpid());
+
+        page[32] = 0xc3;
+        frames_set_naming(b.frames, &naming);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                uint64_t user[2] = { cases[i].leaf | ABI_FRAME_UNPROVED, pc + 4 };
+
+                memcpy(page, with, sizeof(with));
+                page[0] = cases[i].has_frame ? 0x55 : 0x90;
+                giver.answer = cases[i].answer;
+                giver.serial++;
+                for (int known = 0; known < 2; known++) {
+                        enum abi_stack_end end = ABI_STACK_COMPLETE;
+                        uint32_t index;
+                        size_t n;
+
+                        cr_assert_eq(stack_of(&b, NULL, 0, user, 2, &end, &index), 0);
+                        cr_assert_eq(end, cases[i].is_own ? ABI_STACK_COMPLETE : ABI_STACK_UNPROVED,
+                                     "case %zu", i);
+                        window_get_stack(b.window, index, &n);
+                        cr_assert_eq(n, cases[i].is_own ? 2 : 1, "case %zu", i);
+                        cr_assert_eq(frame_of(&b, index, 0).address, cases[i].leaf & (ABI_FRAME_TOP - 1));
+                }
+        }
+        bench_end(&b);
+        munmap(page, 4096);
+}
+#endif
+
 Test(frames, asks_for_the_name_of_code_without_a_file) {
         void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         Giver giver = { .answer = FRAMES_E_LATER, .name = "made up" };

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Compares the first bytes of a function with the ways in which compilers at run time make a frame, and keeps
+ * the answers for a few functions, since each costs a read of the target's memory.
+ */
+
+#include "host/sampling/frames/made-frame.h"
+
+#include <string.h>
+
+#include "core/base/util/macro.h"
+#include "host/sampling/process/memory.h"
+
+#if defined(__x86_64__)
+
+enum { ANY = -1 };                      /* any byte */
+
+typedef struct Form {
+        uint8_t size;
+        int16_t bytes[24];
+} Form;
+
+/*
+ * V8's code has its frame from elsewhere where it goes on for an interpreter's (OSR, which first checks the
+ * stack by r13), or has a builtin make it (baseline, the call with the size in ebx and the bytecode in r12).
+ */
+static const Form forms[] = {
+        { 4, { 0x55, 0x48, 0x89, 0xe5 } },              /* push %rbp; mov %rsp,%rbp, in two encodings */
+        { 4, { 0x55, 0x48, 0x8b, 0xec } },
+        { 8, { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5 } },      /* the same behind endbr64 */
+        { 11, { 0xcc, 0x45, 0x33, 0xd2, 0x48, 0x83, 0xec, ANY, 0x49, 0x3b, 0x65 } },
+        { 19, { 0xcc, 0x45, 0x33, 0xd2, 0x48, 0x83, 0xec, ANY, 0x4c, 0x8d, 0x94, 0x24, ANY, ANY, ANY, ANY,
+                0x4d, 0x3b, 0x55 } },                   /* of a large frame */
+        { 14, { 0xcc, 0x45, 0x33, 0xd2, 0x48, 0x81, 0xec, ANY, ANY, ANY, ANY, 0x49, 0x3b, 0x65 } },
+        { 20, { 0xbb, ANY, ANY, ANY, ANY, 0x49, 0xbc, ANY, ANY, ANY, ANY, ANY, ANY, ANY, ANY,
+                0xe8, ANY, ANY, ANY, ANY } },
+};
+
+static bool has_form(const uint8_t *code, const Form *form) {
+        for (size_t i = 0; i < form->size; i++)
+                if (form->bytes[i] != ANY && form->bytes[i] != code[i])
+                        return false;
+        return true;
+}
+
+size_t made_frame_prologue(const uint8_t *code, size_t size) {
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+                if (forms[i].size <= size && has_form(code, &forms[i]))
+                        return forms[i].size;
+        return 0;
+}
+
+/*
+ * At `ret`, behind `pop %rbp`, where V8's code goes on to compare the number of arguments, or behind `leave` at
+ * a jump to another function.
+ */
+bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
+        const uint8_t *at = code + MADE_END_SIZE - 1;
+
+        if (*at == 0xc3 || *at == 0xc2 || at[-1] == 0x5d)
+                return true;
+        if (at[-5] == 0x5d && at[-4] == 0x48 && at[-3] == 0x83 && at[-2] == 0xf9)
+                return true;
+        return at[-1] == 0xc9 && (*at == 0xe9 || *at == 0xeb || *at == 0xff || *at == 0x41);
+}
+
+#else
+
+/* No form is known: there is no frame that is proved so. */
+size_t made_frame_prologue(const uint8_t *code, size_t size) {
+        return 0;
+}
+
+bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
+        return true;
+}
+
+#endif
+
+static uint32_t read_prologue(const MadeCode *code) {
+        uint8_t bytes[MADE_CODE_SIZE];
+
+        if (memory_read(code->process->pid, code->start, bytes, sizeof(bytes)))
+                return 0;
+        return (uint32_t)made_frame_prologue(bytes, sizeof(bytes));
+}
+
+static uint32_t find_prologue(MadeFrames *frames, const MadeCode *code) {
+        MadeFunction *known = &frames->known[code->start / 16 % MADE_N_KNOWN];
+
+        if (known->start != code->start || known->generation != code->process->generation ||
+            known->serial != code->serial)
+                *known = (MadeFunction){ code->process->generation, code->serial, code->start,
+                                         read_prologue(code) };
+        return known->prologue;
+}
+
+bool made_frames_are_own(MadeFrames *frames, const MadeCode *code) {
+        uint32_t prologue = find_prologue(frames, code);
+        uint8_t bytes[MADE_END_SIZE];
+
+        if (!prologue || code->pc < code->start || code->pc - code->start < prologue)
+                return false;
+        return !code->is_at_top ||
+                (!memory_read(code->process->pid, code->pc - (MADE_END_SIZE - 1), bytes, sizeof(bytes)) &&
+                 !made_frame_may_be_gone(bytes));
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Frames of Code That Is Made at Run Time
+ *
+ * Whether such code keeps a frame pointer, told by the code that it begins with. The kernel half asks for the
+ * frames in which the stack alone does not prove it (bpf/walk/rules.bpf.h).
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host/sampling/process/process.h"
+
+enum {
+        MADE_CODE_SIZE = 32,            /* bytes of a function that are looked at */
+        MADE_END_SIZE = 9,              /* bytes at a pc: 8 in front of it, and one */
+        MADE_N_KNOWN = 256,             /* functions that are known; a power of two */
+};
+
+/*
+ * Pure. How many of the first @size bytes of a function make its frame, so that rbp leads to it behind them;
+ * 0 = they make none.
+ */
+size_t made_frame_prologue(const uint8_t *code, size_t size);
+
+/*
+ * Pure. Whether the frame may be gone where the function returns: @code are the bytes in front of the
+ * interrupted instruction, and its first one.
+ */
+bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]);
+
+/* A function that was looked at. */
+typedef struct MadeFunction {
+        uint64_t generation, serial, start;
+        uint32_t prologue;
+} MadeFunction;
+
+typedef struct MadeFrames {
+        MadeFunction known[MADE_N_KNOWN];
+} MadeFrames;
+
+typedef struct MadeCode {
+        const Process *process;
+        uint64_t serial;                /* another one whenever code may be another */
+        uint64_t start, pc;
+        /* It was interrupted at the pc, and what may be its return address is at the top of the stack. */
+        bool is_at_top;
+} MadeCode;
+
+/* Whether the frame pointer at the pc leads to the function's own frame. */
+bool made_frames_are_own(MadeFrames *frames, const MadeCode *code);

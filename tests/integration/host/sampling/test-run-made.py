@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Code made at run time, with and without frame pointers: no caller is left out of a stack that is called whole."""
+import oracle
+
+oracle.enter()
+
+import collections
+import pathlib
+import platform
+
+import session
+import tap
+
+TRUNCATED = "profile.stack.truncated"
+WHOLE = ("made_hot", "made_mid", "made_top", "run", "main")
+
+
+class Made(session.NamingCase):
+    def stacks(self, forms, *arguments):
+        """
+        (functions from the leaf on, why the stack ends) → how often it was met. What has no name is None;
+        whole stacks are without libc's frames, which call main.
+        """
+        if platform.machine() != "x86_64":
+            tap.skip("machine: the victim makes code of x86-64")
+        victim = self.victim("made", forms, *arguments)
+        if arguments:
+            self.addCleanup(pathlib.Path(f"/tmp/perf-{victim.pid}.map").unlink, missing_ok=True)
+        run = self.start("--pid", victim.pid, "--frequency", 499, "--symbols=local")
+        if arguments:
+            self.wait_named(run, victim.pid, "made_hot")
+        session.wait_cpu([victim.pid], 1.0)
+        samples = run.stop().of(victim.pid)
+        stacks = [[frame.name or None for frame in sample.frames if frame.type != "kernel"]
+                  for sample in samples]
+        n_libc = next((len(names) - names.index("main") - 1 for names in stacks if "main" in names), 0)
+        found = collections.Counter()
+        for sample, names in zip(samples, stacks):
+            why = sample.attributes.get(TRUNCATED)
+            found[tuple(names if why else names[:len(names) - n_libc]), why] += 1
+        self.assertGreater(sum(found.values()), 200, found)
+        return found
+
+    def share(self, found, *keys):
+        return sum(found[key] for key in keys) / sum(found.values())
+
+    def no_wrong(self, found):
+        """Seen from main, a stack that is called whole has each function in its place, as far as it has names."""
+        for names, why in found:
+            if not why:
+                self.assertLessEqual(len(names), len(WHOLE), found)
+                for name, whole in zip(names[::-1], WHOLE[::-1]):
+                    self.assertIn(name, (None, whole), found)
+
+    def test_frame_pointers_lead_to_every_caller(self):
+        found = self.stacks("kkk", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (WHOLE, None)), 0.97, found)
+
+    def test_frame_pointers_need_no_map(self):
+        found = self.stacks("kkk")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, ((None, None, None, "run", "main"), None)), 0.97, found)
+
+    def test_code_without_frame_pointers_ends_the_stack_and_says_so(self):
+        found = self.stacks("nnn", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot",), "unproved")), 0.97, found)
+
+    def test_a_caller_that_keeps_a_frame_pointer_is_not_left_out(self):
+        found = self.stacks("kkn", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot",), "unproved")), 0.97, found)
+
+    def test_a_caller_without_a_frame_pointer_is_not_left_out(self):
+        found = self.stacks("knk", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot", "made_mid"), "unproved")), 0.97, found)
+
+    def test_a_native_caller_is_not_left_out(self):
+        found = self.stacks("nkk", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot", "made_mid", "made_top"), "unproved")), 0.97, found)
+
+    def test_the_beginning_of_a_function_proves_its_frame(self):
+        """Below rbp lies the return address of a call that is over, so the stack alone proves nothing."""
+        found = self.stacks("kks", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
+
+    def test_without_a_map_such_a_frame_is_not_proved(self):
+        found = self.stacks("kks")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, ((None,), "unproved")), 0.97, found)
+
+
+tap.main()
