@@ -17,6 +17,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
+        MADE = 0x8000,                  /* code made at run time */
         TEXT = 0x10000,
         N_PAGES = 600,                  /* more than the table's directory speaks for */
         STACK = 0x20000000,
@@ -27,9 +28,12 @@ static _Alignas(8) uint8_t table[2 * UNWIND_BLOCK_SIZE];
 static _Alignas(8) uint8_t stack[8192];
 
 static void begin(struct unwind *unwind, struct rules *rules) {
-        struct unwind_mapping mappings[] = { { .start = TEXT, .n_pages = N_PAGES } };
+        struct unwind_mapping mappings[] = {
+                { .start = MADE, .n_pages = 4, .table = UNWIND_NO_TABLE, .offset = UNWIND_MADE },
+                { .start = TEXT, .n_pages = N_PAGES },
+        };
 
-        nodes_build(&shim_nodes, mappings, 1, 1);
+        nodes_build(&shim_nodes, mappings, 2, 1);
         shim_tables[0] = (ShimTable){ .data = table, .size = sizeof(table) };
         shim_areas[0] = (ShimArea){ .address = STACK, .size = sizeof(stack), .data = stack };
         shim_begin(unwind, rules, DEPTH);
