@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * `help`: prints the options of a verb from the table of options, wrapped to the width of a page.
+ * `help`: prints the description of a verb, and its options from the table of options, wrapped to the width of
+ * a page or of a narrower terminal.
  */
 
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/terminal/terminal.h"
 #include "host/cli/cli.h"
 
-enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+enum {
+        HELP_COLUMN = 30,               /* at which what an option means begins */
+        VERB_COLUMN = 16,
+        EXAMPLE_INDENT = 6,             /* of words below a command */
+        HELP_WIDTH = 100,
+        DESCRIPTION_WIDTH = 110,
+        LEAST_WIDTH = 60,               /* on a terminal that is narrower still */
+};
+
+/* Columns of a terminal; of anything else, as many as there are. */
+static int help_width(int most) {
+        unsigned columns = cli_output_width();
+
+        return columns && columns < (unsigned)most ? (int)MAX(columns, (unsigned)LEAST_WIDTH) : most;
+}
 
 /* Columns that a text takes: code points, which is right for what the table holds. */
 static int width(const char *text, size_t size) {
@@ -33,7 +49,7 @@ static void print_wrapped(const char *text, int column) {
         while (*text) {
                 size_t size = strcspn(text, " ");
 
-                if (column + width(text, size) + 1 > HELP_WIDTH) {
+                if (column + width(text, size) + 1 > help_width(HELP_WIDTH)) {
                         printf("\n%*s", HELP_COLUMN, "");
                         column = HELP_COLUMN;
                         separator = "";
@@ -113,29 +129,81 @@ static unsigned print_options(const Verb *verb, bool all) {
         return n_hidden;
 }
 
+/* `  spanprof top    what it does`; where it is too wide, what it does stands below. */
+static void print_example(const char *line, size_t size, int columns) {
+        size_t n_blanks = strspn(line, " ");
+        const char *words = memmem(line + n_blanks, size - n_blanks, "  ", 2);
+        size_t n_command = words ? (size_t)(words - line) : size;
+
+        if (width(line, size) <= columns || !words) {
+                printf("%.*s\n", (int)size, line);
+                return;
+        }
+        words += strspn(words, " ");
+        printf("%.*s\n%*s%.*s\n", (int)n_command, line, EXAMPLE_INDENT, "", (int)(size - (size_t)(words - line)),
+               words);
+}
+
+/* Lines of a paragraph are one text; those that begin with a blank stand for themselves. */
+static void print_description(const char *text, int columns) {
+        Text paragraph = { 0 };
+
+        while (*text) {
+                size_t size = strcspn(text, "\n");
+                char next = text[size] ? text[size + 1] : '\0';
+                bool goes_on = size && *text != ' ' && next && next != '\n' && next != ' ';
+
+                if (size && *text == ' ') {
+                        print_example(text, size, columns);
+                } else {
+                        text_append(&paragraph, text, size);
+                        text_append(&paragraph, goes_on ? " " : "\n", 1);
+                }
+                if (!goes_on && paragraph.data) {
+                        cli_print_wrapped(paragraph.data, (unsigned)columns, 0, stdout);
+                        text_deinit(&paragraph);
+                }
+                text += size + (text[size] == '\n');
+        }
+}
+
 void help_print_verb(const Verb *verb, bool all) {
+        int columns = help_width(DESCRIPTION_WIDTH);
         unsigned n_hidden;
 
-        printf("Usage: spanprof %s%s%s%s\n\n%s%s", verb->name, verb->bit ? " [OPTION…]" : "",
-               *verb->arguments ? " " : "", verb->arguments, verb->description,
-               verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
+        printf("Usage: spanprof %s%s%s%s\n\n", verb->name, verb->bit ? " [OPTION…]" : "", *verb->arguments ? " " : "",
+               verb->arguments);
+        if (columns < DESCRIPTION_WIDTH)
+                print_description(verb->description, columns);
+        else
+                printf("%s%s", verb->description,
+                       verb->description[strlen(verb->description) - 1] == '\n' ? "" : "\n");
         n_hidden = print_options(verb, all);
         if (verb->bit)
-                printf("\nEach option can be set in the environment too, e.g. SPANPROF_EXPORT_INTERVAL=30s%s.\n",
-                       verb->reads_files
-                               ? ",\nand those under a heading in configuration files: see spanprof.conf(5)"
-                               : "");
+                cli_print_wrapped(verb->reads_files ? "\nEach option can be set in the environment too, e.g. "
+                                                      "SPANPROF_EXPORT_INTERVAL=30s,\nand those under a heading in "
+                                                      "configuration files: see spanprof.conf(5).\n"
+                                                    : "\nEach option can be set in the environment too, e.g. "
+                                                      "SPANPROF_EXPORT_INTERVAL=30s.\n",
+                                  (unsigned)columns, 0, stdout);
         if (n_hidden)
                 printf("\n`spanprof %s --help --all` shows %u more option%s.\n", verb->name, n_hidden,
                        n_hidden == 1 ? "" : "s");
 }
 
 static void help_print(void) {
-        printf("Usage: spanprof VERB [OPTION…] [ARGUMENT…]\n\n"
-               "Samples the stacks of running programs by span, from outside, and ships them as OTLP profiles.\n\n"
-               "Verbs:\n");
-        for (const Verb *const *verb = verbs; *verb; verb++)
-                printf("  %-12s  %s\n", (*verb)->name, (*verb)->summary);
+        unsigned columns = (unsigned)help_width(HELP_WIDTH);
+
+        cli_print_wrapped("Usage: spanprof VERB [OPTION…] [ARGUMENT…]\n\n"
+                          "Samples the stacks of running programs by span, from outside, and ships them as OTLP profiles.\n\n"
+                          "Verbs:\n",
+                          columns, 0, stdout);
+        for (const Verb *const *verb = verbs; *verb; verb++) {
+                _cleanup_(text_deinit) Text line = { 0 };
+
+                text_printf(&line, "  %-12s  %s\n", (*verb)->name, (*verb)->summary);
+                cli_print_wrapped(line.data ? line.data : "", columns, VERB_COLUMN, stdout);
+        }
         printf("\n`spanprof VERB --help` tells more.\n\n"
                "Exit status: %d done; %d failed; %d wrong command line; %d slower than --fail-above allows;\n"
                "%d configuration or kernel not usable.\n",

@@ -154,6 +154,16 @@ class Mistakes(Cli):
         self.assertIn("use `show`, or `check [FILE]`", self.spanprof("config", "print", expect=USAGE).stderr)
         self.spanprof("config", "show", "x", expect=USAGE)
 
+    def test_help_fits_a_terminal_of_80_columns_and_says_the_same(self):
+        for verb in re.findall(r"(?m)^  ([a-z]+) ", self.spanprof("help").stdout):
+            wide = self.spanprof(verb, "--help", "--all", env=environment()).stdout
+            narrow = self.spanprof(verb, "--help", "--all", env=environment(COLUMNS="80")).stdout
+            self.assertEqual(narrow.split(), wide.split(), verb)
+            # but for commands that are longer than that
+            long = [line for line in narrow.splitlines() if len(line) > 80 and
+                    not re.match(r"  spanprof |      -cmd ", line)]
+            self.assertEqual(long, [], verb)
+
     def test_words_of_perf_get_a_hint(self):
         for arguments, words in ((("record", "-g"), "stacks are always taken"),
                                  (("record", "-e", "cycles"), "CPU time is what is sampled"),
