@@ -119,7 +119,7 @@ ROUNDED = {
                          "profiler.NativeLock"))
 }
 # what a JVM puts into the names of classes that it makes: addresses, and numbers in the order of their making
-ADDRESS = re.compile(r"[+/.]0x[0-9a-f]+$|[+/][0-9]+$")
+ADDRESS = re.compile(r"(?:[+/.]0x[0-9a-f]+|[+/][0-9]+)+$")
 NUMBER = re.compile(r"(?<=\$\$Lambda)\$?[0-9]+$|(?<=Accessor)[0-9]+$|(?<=/\$Proxy)[0-9]+$|(?<=LambdaForm\$[DB]MH)[0-9]+$|"
                     r"(?<=LambdaForm\$MH)[0-9]+$")
 SPAN_MASK = (1 << 64) - 1

@@ -64,9 +64,13 @@ static size_t cut_counter(const char *name, size_t size) {
 
 size_t java_class_name(char *to, const char *name, size_t size) {
         static const char proxies[] = "jdk.proxy";
-        size_t n = 0, i = 0;
+        size_t n = 0, i = 0, whole;
 
-        size = cut_counter(name, cut_address(name, size));
+        do {            /* recordings of JDK 17 have both, an address and a hash: `+0x0000000800c03000/1234567` */
+                whole = size;
+                size = cut_address(name, whole);
+        } while (size < whole);
+        size = cut_counter(name, size);
         for (; i < size; i++) {
                 to[n++] = name[i] == '/' ? '.' : name[i];
                 if (n == sizeof(proxies) - 1 && i + 1 == n && !memcmp(to, proxies, n))

@@ -17,6 +17,7 @@ Test(java_name, names_classes_that_are_made_at_run_time_alike_in_each_run) {
         check_class("a/Main$$Lambda$14+0x0000000800c03000", "a.Main$$Lambda");
         check_class("a/Main$$Lambda+0x000000005d0032f0", "a.Main$$Lambda");
         check_class("a/Main$$Lambda/0x000000005d0032f0", "a.Main$$Lambda");
+        check_class("Main$$Lambda$92+0x00007f8ab0007c30/1049817027", "Main$$Lambda");
         check_class("Main$$Lambda$1", "Main$$Lambda");
         check_class("Main$$Lambda$1/1234567", "Main$$Lambda");
         check_class("java/lang/invoke/LambdaForm$MH+0x0000000800c03000", "java.lang.invoke.LambdaForm$MH");
