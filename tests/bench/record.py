@@ -8,6 +8,9 @@ usage: sudo tests/bench/record.py [--rounds N] [--seconds S] [--py-spy X] [--asy
                 processes for S seconds, turn about
     languages   A C, a Python and a Java program, one after the other: each tool that knows the language
                 records it for S seconds at 99 Hz. `named`: the answer has the function that burns
+    end         A C, a Python, a Java, a Node, a Go and a Rust program that end by themselves, each by
+                `record -- COMMAND`: the time from its end until the tables are printed, which should
+                be a second at most
     command     What a command costs that does nothing
 
 What is printed: samples, the time between the end of the recording and the answer (wall time less S, start
@@ -22,6 +25,7 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -30,7 +34,7 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
-SPANPROF = os.environ.get("SPANPROF", str(BUILD / "spanprof"))
+SPANPROF = os.environ.get("SPANPROF", str((BUILD / "spanprof").resolve()))
 PROGRAM = """
 import json, re
 text = json.dumps([{"a": i, "b": [str(i)] * 5} for i in range(500)])
@@ -148,15 +152,54 @@ def languages(directory, seconds, rounds, options):
                   f"{named} |", flush=True)
 
 
+def build(directory, name, text, *command):
+    """Whether the program is there, of that source: not where there is no such compiler."""
+    (directory / name).write_text(text)
+    if not shutil.which(command[0]):
+        return False
+    subprocess.run([*command, name], check=True, cwd=directory, stderr=subprocess.DEVNULL)
+    return True
+
+
+def ends(directory, rounds):
+    """The command's last act is to read the clock of the machine, of 10 ms."""
+    loop = "let n = 0; for (let i = 0; i < 1e9; i++) n = (n * 31 + i) & 0xffff; console.log(n)"
+    programs = {
+        "C": build(directory, "hot.c", "int main(void) { unsigned n = 0; for (unsigned i = 0; i < 1500000000; i++) "
+                   "n = (n * 31 + i) & 0xffff; return n > 0xffff; }", "cc", "-O2", "-g", "-o", "hot-c"),
+        "Python": [sys.executable, "-c", "n = 0\nfor i in range(20000000): n = (n * 31 + i) & 0xffff"],
+        "Java": build(directory, "Hot.java", "class Hot { public static void main(String[] x) { long n = 0; for (long i = 0; "
+                      "i < 1500000000; i++) n = (n * 31 + i) & 0xffff; System.out.println(n); } }", "javac"),
+        "Node": ["node", "-e", loop] if shutil.which("node") else None,
+        "Go": build(directory, "hot.go", "package main\n\nfunc main() {\n\tn := 0\n\tfor i := 0; i < 1500000000; i++ {\n"
+                    "\t\tn = (n*31 + i) & 0xffff\n\t}\n\tprintln(n)\n}\n", "go", "build", "-o", "hot"),
+        "Rust": build(directory, "hot.rs", "fn main() { println!(\"{}\", (0..1500000000u64).fold(0, |n, i| (n * 31 + i) & 0xffff)) }",
+                      "rustc", "-O", "-o", "hot-rust"),
+    }
+    own = {"C": ["./hot-c"], "Java": ["java", "-cp", str(directory), "Hot"], "Go": ["./hot"], "Rust": ["./hot-rust"]}
+    print("\n| program | from its end until the answer, ms |\n|---|---|")
+    for language, command in programs.items():
+        times = []
+        command = own.get(language) if command is True else command
+        for _ in range(rounds if command else 0):
+            done = subprocess.run([SPANPROF, "record", "-o", directory / "x.html", "--", "sh", "-c",
+                                   f"{shlex.join(command)} </dev/null; read -r up rest </proc/uptime; echo end $up"],
+                                  capture_output=True, text=True, check=True, cwd=directory)
+            now = time.clock_gettime(time.CLOCK_BOOTTIME)
+            times.append(now - float(re.search(r"end ([\d.]+)", done.stdout)[1]))
+        if times:
+            print(f"| {language} | {median(times, 1e3)} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", metavar="PART", help="perf, languages, command (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="perf, languages, end, command (default: all)")
     parser.add_argument("--py-spy")
     parser.add_argument("--async", dest="agent")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     options = parser.parse_args()
-    parts = options.parts or ["perf", "languages", "command"]
+    parts = options.parts or ["perf", "languages", "end", "command"]
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         if "perf" in parts:
@@ -169,6 +212,8 @@ def main():
                     victim.wait()
         if "languages" in parts:
             languages(directory, options.seconds, options.rounds, options)
+        if "end" in parts:
+            ends(directory, options.rounds)
         if "command" in parts:
             commands(directory, options.rounds)
 
