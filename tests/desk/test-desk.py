@@ -107,7 +107,8 @@ class Desk(session.TestCase):
             "  uint64_t sum = 0;\n  for (const T &one : all) sum += mix(one);\n  return sum;\n}\n"
             "int main() {\n  std::vector<uint64_t> all(50000, 7);\n  uint64_t sum = 0;\n"
             "  for (int i = 0; i < 250; i++) all[i] = sum += hash_all(all);\n  printf(\"%d\\n\", (int)sum);\n}\n")
-        self.run_command([tool, "-O2", "-g", "-o", self.where / "hot", self.where / "hot.cc"], expect=0, timeout=120)
+        self.run_command([tool, "-O2", "-g", "-o", self.where / "hot", self.where / "hot.cc"],
+                         expect=0, timeout=120)
         rows = self.hottest("./hot")
         self.assertEqual(rows[0][2:], ("mix", "hot"), "what is inlined has its name")
         self.assertGreater(max(total for _, total, function, _ in rows if function.startswith("hash_all")), 90, rows)
