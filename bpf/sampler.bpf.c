@@ -22,7 +22,8 @@
  * one of the two, whole: none is lost or counted twice as they change over. Where the call is refused, sample
  * goes on. All maps are shared, so that books, caches and budgets go on, too.
  *
- * A new runtime's walk hooks into rules_step() and walk_by_rows(), under `runtimes`.
+ * A new runtime's walk hooks into rules_step() and walk_by_rows(), under `runtimes`, or goes on behind the
+ * latter, as beam_part().
  */
 
 #include "walk/settings.bpf.h"
@@ -114,6 +115,8 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
                         walk_by_rows(task, scratch, &space, runtimes);
                 else
                         pc_alone(scratch);
+                if (runtimes)
+                        beam_part(scratch);
                 recent->runs = scratch->rules.runs.last;
         }
         if (space.generation && unwind->end == ABI_STACK_NO_MAPPING &&

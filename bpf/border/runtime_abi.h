@@ -20,6 +20,7 @@
  *     V8_COMPILED             pc             the same, 0 = none was read           the same | V8_PC_EXACT
  *     PHP                     kind << 48 |   php_cookie() << 32 | line             none: two words
  *                             zend_function*
+ *     BEAM                    pc             beam_cookie() << 32 | BEAM_PC_EXACT   none: two words
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
  * pointer into a thread's own copy of the instructions counts as the same place in the code object.
@@ -30,6 +31,7 @@
  * cookie the mark of its frame: the kind of frame * 2.
  * The line of a PHP frame is read at the tick, 0 = not known; functions go with their request. Their kind is
  * PHP_FUNCTION_*. An address of 0 stands for generators that the frame before was delegated by (`yield from`).
+ * A BEAM frame's pc of 0 stands for a scheduler that runs no process of Erlang.
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -51,6 +53,7 @@ enum runtime_kind {
         RUNTIME_V8_INTERPRETED = 5,     /* a function of JavaScript: its bytecode array is in the frame */
         RUNTIME_V8_COMPILED = 6,        /* code of functions of JavaScript, made at run time */
         RUNTIME_PHP = 7,                /* a function, a method, or the code of a file */
+        RUNTIME_BEAM = 8,               /* code that Erlang's JIT has made */
         RUNTIME_N_KINDS,
 };
 
@@ -62,6 +65,7 @@ enum {
         RUNTIME_HAS_OTHER_JVM = 1 << 3, /* recognised alone; the kernel half does not look it up */
         RUNTIME_HAS_V8 = 1 << 4,
         RUNTIME_HAS_PHP = 1 << 5,
+        RUNTIME_HAS_BEAM = 1 << 6,
 };
 
 enum {
@@ -93,8 +97,9 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
                 return 0;
         if (kind == RUNTIME_NATIVE)
                 return 1;
-        /* V8 has as many as HotSpot, PHP as Python */
-        return kind == RUNTIME_PYTHON || kind == RUNTIME_PHP ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
+        /* V8 has as many as HotSpot, PHP and Erlang as Python */
+        return kind == RUNTIME_PYTHON || kind == RUNTIME_PHP || kind == RUNTIME_BEAM ? RUNTIME_PYTHON_WORDS
+                                                                                     : RUNTIME_HOTSPOT_WORDS;
 }
 
 /* Place from which the value of a field counts. */
@@ -474,6 +479,40 @@ static inline uint32_t php_cookie(uint64_t name, uint64_t class, uint64_t file, 
         return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed ^ first_line * 0x85ebca6bu;
 }
 
+enum {
+        BEAM_PC_EXACT = 1,              /* in word 1: the pc was interrupted, and is no return address */
+        BEAM_COOKIE_BYTES = 16,         /* bytes of code in front of the pc, for beam_cookie() */
+        BEAM_MAX_SCHEDULERS = 64,
+};
+
+/*
+ * A process that runs Erlang: value of the map `beam_processes`, by tgid. Written by the daemon only, once a
+ * program. Addresses of the process; offsets are those of its release.
+ */
+struct beam_process {
+        uint64_t generation;            /* generation of the process' row; another = void */
+        uint64_t bottom;                /* the word that ends each process' stack: code of no module */
+        uint64_t modules;               /* code of modules begins there; below it is the JIT's own */
+        uint64_t active;                /* the index of the table of ranges in force, four bytes */
+        uint64_t ranges;                /* three tables of 32 bytes: address, number of ranges */
+        uint64_t schedulers;            /* the first one's struct */
+        uint32_t scheduler_size;        /* bytes from one to the next */
+        uint16_t current;               /* in it: the process that it runs */
+        uint16_t stop;                  /* in a process of Erlang: its stack, while it does not run */
+        uint16_t end;                   /* the end of its stack */
+        uint16_t n_schedulers;
+        uint32_t reserved;
+        uint64_t registers[BEAM_MAX_SCHEDULERS];        /* where each one's C code is called from */
+};
+
+/* Tells code from other code that has its place after it: @low, @high are the bytes in front of its pc. */
+static inline uint32_t beam_cookie(uint64_t low, uint64_t high) {
+        uint64_t mixed = low * 0x9e3779b97f4a7c15ull ^ high * 0xc2b2ae3d27d4eb4full;
+
+        mixed ^= mixed >> 29;
+        return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed;
+}
+
 /*
  * Layout of V8's objects in a process of Node, as its process context tells it: offsets and sizes in bytes,
  * multiples of 8. All zeros = it tells none.
@@ -510,6 +549,7 @@ RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_spans) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24 + 24);
 RUNTIME_ASSERT(sizeof(struct php_process) == 56 + 8);
+RUNTIME_ASSERT(sizeof(struct beam_process) == 48 + 16 + 8 * BEAM_MAX_SCHEDULERS);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);
 RUNTIME_ASSERT(sizeof(struct python_process) == 64 + 16 + 40 + 8 + 40 + 176);

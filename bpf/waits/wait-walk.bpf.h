@@ -36,6 +36,7 @@ static __always_inline void wait_walk(struct task_struct *task, const struct abi
                         walk_by_rows(task, scratch, &space, true);
                 else
                         pc_alone(scratch);
+                beam_part(scratch);
         }
         scratch->sample.task_size = 0;          /* a record that is kept has no room for it */
         scratch->sample.n_user = unwind->n_frames;

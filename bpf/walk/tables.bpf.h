@@ -39,6 +39,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"
+#include "runtimes/beam.bpf.h"
 #include "runtimes/python_spans.bpf.h"
 #include "runtimes/v8.bpf.h"
 #include "runtimes/v8_spans.bpf.h"
@@ -600,6 +601,42 @@ struct {
 __attribute__((noinline)) int php_chain_at(struct python *python, const struct php_process *process,
                                            const struct rules *rules) {
         return python && process && rules && php_chain_step(python, process, rules->registers);
+}
+
+/* Processes that run Erlang, by tgid. As `python_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct beam_process);
+} beam_processes SEC(".maps");
+
+/* The way over a stack of Erlang, of this CPU's sample. */
+struct {
+        __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+        __uint(max_entries, 1);
+        __type(key, uint32_t);
+        __type(value, struct beam);
+} beams SEC(".maps");
+
+/* Global functions, as rows_rule(). */
+__attribute__((noinline)) int beam_take_at(struct beam *beam, const struct beam_process *process,
+                                           struct unwind *unwind, struct hotspot_words *frames) {
+        if (!beam || !process || !unwind || !frames)
+                return 0;
+#pragma unroll
+        for (int i = 0; i < BEAM_STEP_WORDS; i++)
+                if (!beam_take(beam, process, unwind, frames->words))
+                        return 0;
+        return 1;
+}
+
+__attribute__((noinline)) int beam_begin_at(struct beam *beam, const struct beam_process *process,
+                                            struct unwind *unwind, const struct rules *rules,
+                                            struct hotspot_words *frames) {
+        return beam && process && unwind && rules && frames &&
+                beam_begin(beam, process, unwind, rules, frames->words);
 }
 
 /* Processes that run V8, by tgid. As `python_processes`. */

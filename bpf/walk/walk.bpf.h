@@ -255,13 +255,93 @@ static __attribute__((noinline)) bool php_stays(const struct python *python,
         return !python || !python->is_counted || php_of(sample);
 }
 
+/* ---- Erlang ---- */
+
+struct beam_walk {
+        struct beam *beam;
+        const struct beam_process *process;
+        struct unwind *unwind;
+        struct hotspot_words *frames;
+};
+
+static long beam_by_loop(uint32_t index, const struct beam_walk *walk) {
+        return !beam_take_at(walk->beam, walk->process, walk->unwind, walk->frames);
+}
+
+static long beam_by_map(const void *map, const void *key, void *value, const struct beam_walk *walk) {
+        return !beam_take_at(walk->beam, walk->process, walk->unwind, walk->frames);
+}
+
+/* Return: NULL = the process of @sample does not run Erlang. */
+static __always_inline const struct beam_process *beam_of(const struct abi_sample *sample) {
+        const struct beam_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_BEAM))
+                return NULL;
+        process = bpf_map_lookup_elem(&beam_processes, &tgid);
+        return process && process->generation == sample->generation ? process : NULL;
+}
+
+/* In the code of Erlang's JIT rbp is no frame pointer: the walk ends there, and beam_part() goes on. */
+static __attribute__((noinline)) void beam_expect(struct scratch *scratch) {
+        if (beam_of(&scratch->sample))
+                scratch->has_runtime = scratch->rules.is_strict = 1;
+}
+
+static __always_inline void beam_count(const struct beam *beam) {
+        struct counters *counters = counters_get();
+
+        if (!counters)
+                return;
+        if (beam->end == BEAM_END_WHOLE)
+                counters->values[COUNTER_PYTHON_WHOLE]++;
+        else if (beam->end == BEAM_END_LOST)
+                counters->values[COUNTER_PYTHON_PARTIAL]++;
+        else
+                counters->values[COUNTER_PYTHON_CUT]++;
+}
+
+/*
+ * Goes on where walk_by_rows() has ended in code of Erlang's JIT. It is a walk of its own behind that one, so
+ * that neither has what the other has on the stack (tests/oracles/bpf_stacks.py).
+ */
+static __attribute__((noinline)) void beam_part(struct scratch *scratch) {
+        struct unwind *unwind = &scratch->unwind;
+        struct beam_walk walk = { .process = beam_of(&scratch->sample), .unwind = unwind,
+                                  .frames = (struct hotspot_words *)scratch->frames };
+        uint32_t zero = 0;
+
+        if (!walk.process)
+                return;
+        walk.beam = bpf_map_lookup_elem(&beams, &zero);
+        if (!walk.beam || !beam_is_met(walk.beam, walk.process, unwind, &scratch->rules))
+                return;
+        if (beam_begin_at(walk.beam, walk.process, unwind, &scratch->rules, walk.frames)) {
+                if (has_bpf_loop())
+                        bpf_loop(BEAM_MAX_STEPS, beam_by_loop, &walk, 0);
+                else
+                        bpf_for_each_map_elem(&rounds, beam_by_map, &walk, 0);
+        }
+        beam_count(walk.beam);
+        if (beam_of(&scratch->sample))
+                return;
+        /* as walk_by_rows() does where the entry has become another process' */
+        unwind->end = ABI_STACK_STALE;
+        unwind->n_frames = scratch->rules.first + 1;
+        if (scratch->rules.first < UNWIND_MAX_FRAMES)
+                scratch->frames[scratch->rules.first] = scratch->leaf.pc;
+}
+
 /* As python_begin(), which calls it. Code without a row is that of PHP's JIT, where rbp is anything. */
 static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch) {
         struct php_walk walk = { .process = php_of(&scratch->sample), .rules = &scratch->rules };
         uint32_t zero = 0;
 
-        if (!walk.process)
+        if (!walk.process) {
+                beam_expect(scratch);
                 return NULL;
+        }
         scratch->has_runtime = true;
         scratch->rules.is_strict = 1;
         walk.python = bpf_map_lookup_elem(&pythons, &zero);

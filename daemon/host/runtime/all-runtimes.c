@@ -6,6 +6,7 @@
 
 #include "host/runtime/all-runtimes.h"
 
+#include "host/runtime/beam/beam-runtime.h"
 #include "host/runtime/go/go-runtime.h"
 #include "host/runtime/hotspot/hotspot-runtime.h"
 #include "host/runtime/jvm/other-jvm.h"
@@ -19,5 +20,6 @@ const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
         &go_runtime,
         &v8_runtime,
         &php_runtime,
+        &beam_runtime,
         &other_jvm_runtime,
 };

@@ -234,6 +234,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.python_processes, 0 },
                                        { skeleton->maps.v8_processes, 0 },
                                        { skeleton->maps.php_processes, 0 },
+                                       { skeleton->maps.beam_processes, 0 },
                                        { skeleton->maps.ring_threads, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_slots, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_holders, PREALLOCATED_HOLDERS },
@@ -620,6 +621,8 @@ int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit) {
                 return bpf_map__fd(half->skeleton->maps.v8_processes);
         case RUNTIME_HAS_PHP:
                 return bpf_map__fd(half->skeleton->maps.php_processes);
+        case RUNTIME_HAS_BEAM:
+                return bpf_map__fd(half->skeleton->maps.beam_processes);
         default:
                 return -1;
         }

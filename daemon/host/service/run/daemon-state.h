@@ -24,6 +24,7 @@
 #include "host/naming/debug-fetcher.h"
 #include "host/naming/naming.h"
 #include "host/naming/uploads.h"
+#include "host/runtime/beam/beam-wire.h"
 #include "host/runtime/go/goroutines.h"
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
@@ -119,6 +120,7 @@ typedef struct DaemonStages {
         FileLinks *pythons;             /* NULL = the same of CPython */
         FileLinks *v8s;                 /* NULL = the same of V8 */
         FileLinks *phps;                /* NULL = the same of PHP */
+        FileLinks *beams;               /* NULL = the same of Erlang */
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */

@@ -35,6 +35,8 @@ static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
                 return daemon->stages.v8s;
         case RUNTIME_HAS_PHP:
                 return daemon->stages.phps;
+        case RUNTIME_HAS_BEAM:
+                return daemon->stages.beams;
         case RUNTIME_HAS_GO:
                 return daemon->config->sampling.goroutines ? daemon : NULL;
         default:
@@ -54,6 +56,8 @@ static int make_links(Daemon *daemon) {
                 r = file_links_new(&stages->v8s, stages->readers, &v8_link_ops);
         if (!r)
                 r = file_links_new(&stages->phps, stages->readers, &php_link_ops);
+        if (!r)
+                r = file_links_new(&stages->beams, stages->readers, &beam_link_ops);
         return error_fold(r);
 }
 
@@ -89,6 +93,7 @@ static void release(Daemon *daemon) {
         file_links_free(daemon->stages.pythons);
         file_links_free(daemon->stages.v8s);
         file_links_free(daemon->stages.phps);
+        file_links_free(daemon->stages.beams);
         reader_links_free(daemon->stages.readers);
 }
 

@@ -21,6 +21,7 @@
 #include "core/symbol/function/symbol-wire.h"
 #include "core/symbol/jit/code-wire.h"
 #include "host/runtime/all-runtimes.h"
+#include "host/runtime/beam/beam-wire.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
 #include "host/runtime/php/php-wire.h"
 #include "host/runtime/python/python-wire.h"
@@ -83,6 +84,11 @@ static void serve_php(int socket, int fd, const Request *request) {
         php_serve(socket, fd, &request->reader);
 }
 
+/* The same. */
+static void serve_beam(int socket, int fd, const Request *request) {
+        beam_serve(socket, fd, &request->reader);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -98,6 +104,7 @@ static const Kind kinds[] = {
         { &python_open_question, serve_python },
         { &v8_open_question, serve_v8 },
         { &php_open_question, serve_php },
+        { &beam_open_question, serve_beam },
 };
 
 /* Return: NULL = no such kind. */

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Erlang
+ *
+ * Code of the JIT (BeamAsm) runs on the stack of a process of Erlang, which lies in that process' heap; C
+ * code runs on the scheduler's. So the walk by rows ends where C code returns to the JIT, and goes on
+ * elsewhere:
+ *
+ *     rows         erts_garbage_collect ─▶ pc in the JIT's code, at the fixed place of the scheduler's stack
+ *     this file    ─▶ where the process' stack is ─▶ lists:sort/2 ─▶ busy:leaf/1 ─▶ … ─▶ bottom
+ *
+ * Where the stack is, the code behind the call says, as it has to go back there: `mov %rbp,%rsp`, or `mov
+ * stop(%r13),%rsp`. In the latter case rbp is an old one, which may look right.
+ *
+ * A word of that stack whose low two bits are 00 is a return address; all others are tagged terms. Its
+ * outermost one, `bottom`, is code of no module, the same for all processes. A walk that meets it is whole.
+ * Most of C is called by fragments, code of the JIT that is of no module, too. These are called with any
+ * address: their caller is the first of three words that lies in a module, whatever its low bits.
+ *
+ * Frames are told as pc and cookie; names are the daemon's. Includes nothing, as python.bpf.h. x86-64 alone.
+ */
+
+enum {
+        BEAM_WINDOW = 32,               /* words of a stack that are read at once */
+        BEAM_STEP_WORDS = 4,            /* words that are looked at in one step */
+        BEAM_MAX_STEPS = 512,
+        BEAM_CODE = 96,                 /* bytes of code behind a call that say where the stack is */
+        BEAM_LOOSE_WORDS = 3,           /* words in which a fragment's caller is looked for */
+        BEAM_REGISTER_PROCESS = 13,
+        BEAM_REGISTER_HEAP = 15,        /* top of the heap, which grows towards the stack */
+        BEAM_MAX_FRAGMENTS = 64 << 10,  /* bytes of fragments, which lie in front of the first module */
+        BEAM_PAGE = 4096,
+};
+
+/* What a walk over a stack of Erlang has met. */
+enum beam_end {
+        BEAM_END_WHOLE,
+        BEAM_END_CUT,                   /* too many frames or words, or memory that is not there */
+        BEAM_END_LOST,                  /* it is not known where the stack is */
+};
+
+struct beam {
+        uint64_t at;                    /* address of the next word of the stack */
+        uint32_t next, n;               /* in `words`: the next one, and how many there are */
+        uint32_t loose;                 /* words that may be a fragment's caller; 0 = no more */
+        uint32_t end;                   /* enum beam_end */
+        uint64_t low, high;             /* all modules lie there */
+        uint64_t code_before[BEAM_COOKIE_BYTES / 8];
+        uint64_t words[BEAM_WINDOW];
+        uint8_t code[BEAM_CODE + 8];
+};
+
+static inline bool beam_read(uint64_t address, uint64_t *word) {
+        return !bpf_probe_read_user(word, sizeof(*word), (const void *)address);
+}
+
+static inline bool beam_is_fragment(const struct beam_process *process, uint64_t pc) {
+        return process->modules - 1 - pc < BEAM_MAX_FRAGMENTS;
+}
+
+static inline bool beam_stop(struct beam *beam, uint32_t end) {
+        beam->end = end;
+        return false;
+}
+
+/* Writes a frame of code at @pc, which may be 0. Return: whether there was room. */
+static inline bool beam_add(struct beam *beam, struct unwind *unwind, uint64_t *frames, uint64_t pc,
+                            uint32_t exact) {
+        uint32_t n = unwind->n_frames;
+        uint64_t cookie = 0;
+
+        if (pc >> 48 || (pc && bpf_probe_read_user(beam->code_before, BEAM_COOKIE_BYTES,
+                                                   (const void *)(pc - BEAM_COOKIE_BYTES))))
+                return beam_stop(beam, BEAM_END_CUT);
+        if (pc)
+                cookie = beam_cookie(beam->code_before[0], beam->code_before[1]);
+        if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS) {
+                unwind->end = ABI_STACK_DEPTH;
+                return beam_stop(beam, BEAM_END_CUT);
+        }
+        barrier_var(n);
+        if (n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
+                return false;
+        frames[n] = (uint64_t)RUNTIME_BEAM << RUNTIME_KIND_SHIFT | pc;
+        frames[n + 1] = cookie << 32 | exact;
+        unwind->n_frames = n + RUNTIME_PYTHON_WORDS;
+        unwind->limit += RUNTIME_PYTHON_WORDS - 1;
+        return true;
+}
+
+/* Reads the next words, up to the end of their page. Return: whether there are some. */
+static inline bool beam_fill(struct beam *beam) {
+        uint64_t n = (BEAM_PAGE - (beam->at & (BEAM_PAGE - 1))) / 8;
+
+        if (n > BEAM_WINDOW)
+                n = BEAM_WINDOW;
+        barrier_var(n);
+        n &= 2 * BEAM_WINDOW - 1;
+        if (!n || n > BEAM_WINDOW || bpf_probe_read_user(beam->words, n * 8, (const void *)beam->at))
+                return false;
+        beam->at += n * 8;
+        beam->next = 0;
+        beam->n = (uint32_t)n;
+        return true;
+}
+
+/* A word that may be the caller of a fragment. Return: whether there is more to do. */
+static inline bool beam_take_loose(struct beam *beam, const struct beam_process *process,
+                                   struct unwind *unwind, uint64_t *frames, uint64_t word) {
+        beam->loose--;
+        if (word == process->bottom) {
+                unwind->end = ABI_STACK_COMPLETE;
+                return beam_stop(beam, BEAM_END_WHOLE);
+        }
+        if (word < beam->low || word >= beam->high || beam_is_fragment(process, word))
+                return true;
+        beam->loose = 0;
+        return beam_add(beam, unwind, frames, word, 0);
+}
+
+/* Looks at one word of the stack. Return: whether there is more to do. */
+static inline bool beam_take(struct beam *beam, const struct beam_process *process, struct unwind *unwind,
+                             uint64_t *frames) {
+        uint32_t next = beam->next;
+        uint64_t word;
+
+        if (next >= beam->n) {
+                if (!beam_fill(beam))
+                        return beam_stop(beam, BEAM_END_CUT);
+                next = 0;
+        }
+        barrier_var(next);
+        next &= BEAM_WINDOW - 1;
+        word = beam->words[next];
+        beam->next = next + 1;
+        if (beam->loose)
+                return beam_take_loose(beam, process, unwind, frames, word);
+        if (word == process->bottom) {
+                unwind->end = ABI_STACK_COMPLETE;
+                return beam_stop(beam, BEAM_END_WHOLE);
+        }
+        /* Code that traces calls and returns is no function's; 0 is no term. */
+        if (!word || (word & 3) || beam_is_fragment(process, word))
+                return true;
+        return beam_add(beam, unwind, frames, word, 0);
+}
+
+/* What the code at @pc does to rsp first: 1 = it has it from rbp, 2 = from the process, 0 = neither. */
+static inline uint32_t beam_look(struct beam *beam, const struct beam_process *process, uint64_t pc) {
+        if (bpf_probe_read_user(beam->code, BEAM_CODE, (const void *)pc))
+                return 0;
+        for (uint32_t i = 0; i < BEAM_CODE - 4; i++) {
+                const uint8_t *code = beam->code + i;
+
+                if (code[0] == 0x48 && code[1] == 0x89 && code[2] == 0xec)
+                        return 1;
+                if (code[0] == 0x49 && code[1] == 0x8b && code[2] == 0x65 && code[3] == process->stop)
+                        return 2;
+        }
+        return 0;
+}
+
+/* Address of the process that the scheduler runs whose C code is called from @sp; false = no scheduler's. */
+static inline bool beam_current(const struct beam_process *process, uint64_t sp, uint64_t *currentp) {
+        for (uint32_t i = 0; i < BEAM_MAX_SCHEDULERS; i++)
+                if (sp && process->registers[i] == sp)
+                        return beam_read(process->schedulers + (uint64_t)i * process->scheduler_size +
+                                                 process->current,
+                                         currentp);
+        return false;
+}
+
+/* Where modules lie, by the first and last range of the table in force. Return: whether it could be read. */
+static inline bool beam_find_modules(struct beam *beam, const struct beam_process *process) {
+        uint64_t active = 0, first = 0, n = 0;
+
+        return beam_read(process->active, &active) &&
+                beam_read(process->ranges + (active & 0xffffffff) % 3 * 32, &first) &&
+                beam_read(process->ranges + (active & 0xffffffff) % 3 * 32 + 8, &n) && n &&
+                beam_read(first, &beam->low) && beam_read(first + n * 16 - 8, &beam->high);
+}
+
+/*
+ * Where the stack of Erlang is, as code of the JIT at unwind->pc was interrupted, or is returned to.
+ * *currentp: the process; 0 = the scheduler runs none. Return: 0 = it is not known, or there is none.
+ */
+static inline uint64_t beam_stack(struct beam *beam, const struct beam_process *process,
+                                  const struct unwind *unwind, const struct rules *rules, bool is_leaf,
+                                  uint64_t *currentp) {
+        uint64_t end = 0, stop = 0;
+        uint32_t way;
+
+        if (is_leaf) {
+                *currentp = rules->registers[BEAM_REGISTER_PROCESS];
+                if (*currentp && beam_read(*currentp + process->end, &end) &&
+                    unwind->sp >= rules->registers[BEAM_REGISTER_HEAP] && unwind->sp < end)
+                        return unwind->sp;
+        } else if (!beam_current(process, unwind->sp, currentp)) {
+                *currentp = 1;
+                return 0;
+        }
+        if (!*currentp)
+                return 0;
+        way = beam_look(beam, process, unwind->pc);
+        if (way == 1)
+                return unwind->bp;
+        return (way == 2 || !is_leaf) && beam_read(*currentp + process->stop, &stop) ? stop : 0;
+}
+
+/* There is no room for a frame of Erlang in place of the native one, or no code: that one stays. */
+static inline bool beam_keep(struct unwind *unwind) {
+        unwind->n_frames++;
+        return false;
+}
+
+/*
+ * Goes on where the walk by rows has met code of the JIT, whose frame it has written as a native one. Return:
+ * whether there are words to look at, by beam_take().
+ */
+static inline bool beam_begin(struct beam *beam, const struct beam_process *process, struct unwind *unwind,
+                              const struct rules *rules, uint64_t *frames) {
+        bool is_leaf = unwind->n_frames == rules->first + 1;
+        uint64_t pc = unwind->pc, current = 1, stack;
+        bool is_fragment = beam_is_fragment(process, pc);
+
+        stack = beam_stack(beam, process, unwind, rules, is_leaf, &current);
+        beam->end = BEAM_END_LOST;
+        unwind->n_frames--;
+        if (!current) {
+                if (!beam_add(beam, unwind, frames, 0, 0))
+                        return beam_keep(unwind);
+                unwind->end = ABI_STACK_COMPLETE;
+                return beam_stop(beam, BEAM_END_WHOLE);
+        }
+        /* A fragment in between is no one's function; as the leaf it is what runs. */
+        if ((is_leaf || !is_fragment || !stack) && !beam_add(beam, unwind, frames, pc, is_leaf))
+                return beam_keep(unwind);
+        if (!stack || (stack & 7)) {
+                unwind->end = ABI_STACK_RUNTIME;
+                return beam_stop(beam, BEAM_END_LOST);
+        }
+        beam->at = stack;
+        beam->next = beam->n = 0;
+        beam->loose = is_fragment ? BEAM_LOOSE_WORDS : 0;
+        unwind->end = ABI_STACK_RUNTIME;
+        beam->end = BEAM_END_CUT;       /* until the bottom is met */
+        return true;
+}
+
+/* Whether the walk by rows has ended in code of the JIT. */
+static inline bool beam_is_met(struct beam *beam, const struct beam_process *process,
+                               const struct unwind *unwind, const struct rules *rules) {
+        uint64_t pc = unwind->pc;
+
+        return !UNWIND_ARM64 && unwind->end == ABI_STACK_NO_ROWS && unwind->n_frames > rules->first &&
+                beam_find_modules(beam, process) &&
+                ((pc >= beam->low && pc < beam->high) || beam_is_fragment(process, pc));
+}

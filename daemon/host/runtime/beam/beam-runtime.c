@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A file is Erlang's machine if it exports what its extensions call.
+ *
+ *     symbols of the file       where its variables are
+ *     + memory of the process   schedulers, modules: the kernel half's entry
+ *
+ * Both are read by a worker without rights, or in this process, where there are no workers: `record` by a
+ * user, `targets`. So are names, when a frame is met.
+ */
+#include "host/runtime/beam/beam-runtime.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util/error.h"
+#include "host/runtime/beam/beam-wire.h"
+#include "host/runtime/reader/reader-process.h"
+
+enum { TRUST_MS = 1000 };               /* for how long a name is believed at first: code is loaded anew */
+
+typedef struct BeamState {
+        ReaderProcess process;
+        BeamOpened opened;
+        struct beam_process found;
+        BeamFunction function;          /* answer to the last question */
+} BeamState;
+
+static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
+        return beam_recognises(fd, NULL, size);
+}
+
+static void detach(void *userdata) {
+        BeamState *state = userdata;
+
+        reader_process_deinit(&state->process);
+        free(state);
+}
+
+static int make_state(BeamState **statep, RuntimeSubject *subject) {
+        BeamState *state = calloc(1, sizeof(*state));
+        int r = state ? reader_process_init(&state->process, subject) : error_origin(-ENOMEM);
+
+        if (!r)
+                *statep = state;
+        else
+                free(state);
+        return error_fold(r);
+}
+
+/* Return: 0, FILE_LINK_E_*. */
+static int open_beam(BeamState *state) {
+        const ReaderProcess *process = &state->process;
+        const void *said = NULL;
+        int r;
+
+        if (!process->link)
+                return beam_open(process->fd, NULL, process->size, &state->opened) ? FILE_LINK_E_NOT : 0;
+        r = file_link_open(process->link, &said);
+        if (r != FILE_LINK_E_LATER)
+                memcpy(&state->opened, said, sizeof(state->opened));
+        return r;
+}
+
+static BeamReader reader_of(BeamState *state) {
+        return (BeamReader){ .read = reader_process_read,
+                             .userdata = &state->process,
+                             .ranges = state->found.ranges,
+                             .active = state->opened.active + state->process.bias,
+                             .modules = state->found.modules,
+                             .atoms = state->opened.atoms + state->process.bias };
+}
+
+/* Return: 0, BEAM_CODE_E_*. */
+static int find(BeamState *state) {
+        const BeamReader reader = reader_of(state);
+        int said = BEAM_CODE_E_LATER;
+
+        if (!state->process.link)
+                return beam_code_find(&reader, &state->opened, state->process.bias, &state->found);
+        return beam_link_find(state->process.link, &state->found, &said) ? BEAM_CODE_E_LATER : said;
+}
+
+static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        BeamState *state = *statep;
+        int r = state ? 0 : make_state(&state, subject);
+
+        if (r)
+                return error_fold(r);
+        *statep = state;
+        r = open_beam(state);
+        if (r == FILE_LINK_E_LATER)
+                return RUNTIME_E_LATER;
+        snprintf(text, RUNTIMES_MAX_TEXT, "%s", state->opened.reason);
+        if (r)
+                return RUNTIME_E_UNKNOWN;
+        r = find(state);
+        if (r == BEAM_CODE_E_LATER)
+                return RUNTIME_E_LATER;
+        if (r) {
+                snprintf(text, RUNTIMES_MAX_TEXT, "%.*s: not walked: %s", BEAM_MAX_REASON - 1, state->opened.reason,
+                         r == BEAM_CODE_E_MANY ? "more than 64 schedulers" : "layout unknown");
+                return RUNTIME_E_UNKNOWN;
+        }
+        state->found.generation = subject->generation;
+        memcpy(entry, &state->found, sizeof(state->found));
+        return 0;
+}
+
+/* Return: 0 with what beam_code_name() *said, FILE_LINK_E_LATER. */
+static int name(BeamState *state, const uint64_t *words, int *said) {
+        const BeamReader reader = reader_of(state);
+
+        if (state->process.link)
+                return beam_link_name(state->process.link, &state->found, words, &state->function, said);
+        *said = beam_code_name(&reader, words, &state->function);
+        return 0;
+}
+
+static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
+        BeamState *state = userdata;
+        const BeamFunction *function = &state->function;
+        int said = BEAM_CODE_E_GONE;
+
+        if (name(state, words, &said))
+                return RUNTIME_E_LATER;
+        if (said)
+                return RUNTIME_E_UNNAMED;
+        frames[0] = (RuntimeFrame){ .function = function->name,
+                                    .file = *function->file ? function->file : NULL,
+                                    .line = function->line };
+        *np = 1;
+        return 0;
+}
+
+static uint32_t trust_ms(const uint64_t *words) {
+        return TRUST_MS;
+}
+
+static uint64_t cpu_ns(const void *userdata) {
+        const BeamState *state = userdata;
+
+        return file_link_cpu_ns(state->process.link);
+}
+
+static const char *const programs[] = { "beam.smp", "beam", NULL };
+
+const RuntimeOps beam_runtime = {
+        .name = "beam",
+        .frame_type = "beam",
+        .entry_size = sizeof(struct beam_process),
+        .bit = RUNTIME_HAS_BEAM,
+        .programs = programs,
+        .recognises = recognises,
+        .attach = attach,
+        .detach = detach,
+        .frames = frames,
+        .trust_ms = trust_ms,
+        .cpu_ns = cpu_ns,
+        .tend = file_links_tend,
+};

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Asks the worker of a process for functions of Erlang and checks what it says, on the daemon's side; serves
+ * these questions, on the worker's side.
+ */
+#include "host/runtime/beam/beam-wire.h"
+
+#include <string.h>
+
+#include "core/base/sandbox/channel.h"
+#include "core/base/util/macro.h"
+#include "host/runtime/reader/reader-text.h"
+
+/* ---- what the worker says ---- */
+
+bool beam_wire_check(const BeamSaid *said, BeamWireKind kind) {
+        int32_t most = kind == BEAM_WIRE_OPEN ? BEAM_OPEN_E_UNKNOWN : BEAM_CODE_E_N - 1;
+
+        if (said->magic != BEAM_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > most ||
+            said->zero)
+                return false;
+        if (kind != BEAM_WIRE_NAME || said->result)
+                return !said->line && !said->n_name && !said->n_file;
+        return said->line <= INT32_MAX && said->n_name > 1 && said->n_name <= BEAM_MAX_TEXT &&
+                said->n_file >= 1 && said->n_file <= BEAM_MAX_TEXT;
+}
+
+static bool is_opened(const void *answer, const void *request) {
+        return beam_wire_check(answer, BEAM_WIRE_OPEN);
+}
+
+static bool is_answer(const void *answer, const void *request) {
+        const BeamQuestion *question = request;
+
+        return beam_wire_check(answer, question->kind);
+}
+
+const WorkerQuestion beam_open_question = {
+        .magic = BEAM_WIRE_MAGIC,
+        .request_size = sizeof(ReaderRequest),
+        .answer_size = sizeof(BeamSaid),
+        .needs_file = true,
+        .is_sound = is_opened,
+};
+
+static const WorkerQuestion beam_question = {
+        .magic = BEAM_WIRE_MAGIC,
+        .request_size = sizeof(BeamQuestion),
+        .answer_size = sizeof(BeamSaid),
+        .is_sound = is_answer,
+};
+
+static bool check_opened(void *userdata, int result) {
+        BeamOpened *opened = userdata;
+
+        reader_text_repair(opened->reason, sizeof(opened->reason));
+        return result || beam_opened_is_sound(opened);
+}
+
+const FileLinkOps beam_link_ops = { .name = "beam",
+                                    .question = &beam_open_question,
+                                    .size = sizeof(BeamOpened),
+                                    .check = check_opened };
+
+bool beam_wire_take(BeamFunction *function, const BeamSaid *said, const char *texts) {
+        function->line = said->line;
+        return reader_text_take(function->name, sizeof(function->name), texts, said->n_name) &&
+                reader_text_take(function->file, sizeof(function->file), texts + said->n_name, said->n_file);
+}
+
+typedef struct Asked {
+        BeamQuestion question;
+        struct beam_process *process;   /* FIND */
+        BeamFunction *function;         /* NAME */
+} Asked;
+
+static int ask_find(void *userdata, WorkerSession *worker) {
+        const Asked *asked = userdata;
+        BeamSaid said;
+
+        if (worker_session_ask(worker, &beam_question, &asked->question, -1, &said))
+                return BEAM_CODE_E_LATER;
+        if (said.result)
+                return said.result;
+        return worker_session_receive(worker, asked->process, sizeof(*asked->process)) ||
+                        worker_session_judge(worker, beam_code_check(asked->process))
+                ? BEAM_CODE_E_LATER
+                : 0;
+}
+
+int beam_link_find(FileLink *link, struct beam_process *process, int *said) {
+        Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND },
+                        .process = process };
+
+        return file_link_ask(link, ask_find, &asked, said);
+}
+
+static int ask_name(void *userdata, WorkerSession *worker) {
+        const Asked *asked = userdata;
+        char texts[2 * BEAM_MAX_TEXT];
+        BeamSaid said;
+
+        if (worker_session_ask(worker, &beam_question, &asked->question, -1, &said) || said.result ||
+            worker_session_receive(worker, texts, (size_t)said.n_name + said.n_file) ||
+            worker_session_judge(worker, beam_wire_take(asked->function, &said, texts)))
+                return BEAM_CODE_E_GONE;
+        return 0;
+}
+
+int beam_link_name(FileLink *link, const struct beam_process *process, const uint64_t *words,
+                   BeamFunction *function, int *said) {
+        Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME,
+                                      .words = { words[0], words[1] },
+                                      .ranges = process->ranges, .modules = process->modules },
+                        .function = function };
+
+        return file_link_ask(link, ask_name, &asked, said);
+}
+
+/* ---- the worker ---- */
+
+typedef struct Served {
+        int socket;
+        uint64_t bias;
+        BeamOpened opened;
+        BeamReader reader;
+} Served;
+
+static int say_opened(const Served *served, int result) {
+        const BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_OPEN, .result = result };
+
+        return channel_send(served->socket, &said, sizeof(said), -1) ||
+                channel_send(served->socket, &served->opened, sizeof(served->opened), -1);
+}
+
+static int say_found(const Served *served) {
+        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND };
+        struct beam_process process;
+
+        said.result = beam_code_find(&served->reader, &served->opened, served->bias, &process);
+        return channel_send(served->socket, &said, sizeof(said), -1) ||
+                (!said.result && channel_send(served->socket, &process, sizeof(process), -1));
+}
+
+static int say_name(const Served *served, const uint64_t *words) {
+        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME };
+        char message[sizeof(said) + 2 * BEAM_MAX_TEXT];
+        static BeamFunction function;
+
+        said.result = beam_code_name(&served->reader, words, &function);
+        if (!said.result) {
+                said.line = function.line;
+                said.n_name = (uint16_t)(strlen(function.name) + 1);
+                said.n_file = (uint16_t)(strlen(function.file) + 1);
+                memcpy(message + sizeof(said), function.name, said.n_name);
+                memcpy(message + sizeof(said) + said.n_name, function.file, said.n_file);
+        }
+        memcpy(message, &said, sizeof(said));
+        return channel_send(served->socket, message, sizeof(said) + said.n_name + said.n_file, -1);
+}
+
+/* Return: 0, or anything else: the session is over. */
+static int answer(Served *served, const BeamQuestion *question) {
+        if (question->magic != BEAM_WIRE_MAGIC)
+                return 1;
+        if (question->kind == BEAM_WIRE_FIND)
+                return say_found(served);
+        if (question->kind != BEAM_WIRE_NAME)
+                return 1;
+        served->reader.ranges = question->ranges;
+        served->reader.modules = question->modules;
+        return say_name(served, question->words);
+}
+
+void beam_serve(int socket, int fd, const ReaderRequest *first) {
+        static ReaderHandle handle;
+        static Served served;
+        BeamQuestion question;
+        int r;
+
+        if (!reader_handle_receive(&handle, socket))
+                return;
+        served = (Served){ .socket = socket, .bias = first->bias };
+        r = beam_open(fd, NULL, first->size, &served.opened);
+        if (say_opened(&served, r) || r)
+                return;
+        served.reader = (BeamReader){ .read = reader_handle_read,
+                                      .userdata = &handle,
+                                      .active = served.opened.active + first->bias,
+                                      .atoms = served.opened.atoms + first->bias };
+        while (!channel_receive_all(socket, &question, sizeof(question)) && !answer(&served, &question))
+                ;
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes corpus/beam/: memory with modules and atoms, with a process' variables, and what a worker says
+(fuzz-beam.c); and corpus/beam-walk/: an entry of bpf/border/runtime_abi.h, registers, and memory with a
+stack, code and a scheduler (fuzz-beam-walk.c). Both by the layout of OTP 25.
+
+usage: make-beam-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
+"""
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parents[1] / "corpus"
+BASE, MASK = 0x20000000, (1 << 64) - 1
+ACTIVE, RANGES, ATOMS = 0x20, 0x40, 0x100               # variables
+TABLES, SCHEDULERS, SCHEDULER_SIZE = 0x400, 0x800, 0x400
+FRAGMENTS, BOTTOM, MODULES = 0x3000, 0x3c30, 0x4000     # code
+STACK, NATIVE_STACK, PROCESS = 0x7000, 0x7f00, 0x1f00
+LINES, SEGMENT, TEXTS, LIST = 0x6000, 0x6400, 0x6800, 0x6f00
+
+
+class Memory:
+    def __init__(self):
+        self.bytes = bytearray(0x8000)
+        for i in range(FRAGMENTS, LINES):
+            self.bytes[i] = i * 13 + (i >> 8) & 0xff
+
+    def put(self, offset, *words):
+        struct.pack_into(f"<{len(words)}Q", self.bytes, offset, *(word & MASK for word in words))
+        return self
+
+    def copy(self):
+        other = Memory.__new__(Memory)
+        other.bytes = bytearray(self.bytes)
+        return other
+
+
+def atom(number):
+    return number << 6 | 0x0b
+
+
+def cookie(memory, pc):
+    low, high = struct.unpack_from("<2Q", memory.bytes, pc - 16)
+    mixed = (low * 0x9e3779b97f4a7c15 ^ high * 0xc2b2ae3d27d4eb4f) & MASK
+    mixed ^= mixed >> 29
+    return (mixed >> 32 ^ mixed) & 0xffffffff
+
+
+def put_atom(memory, number, text):
+    at = TEXTS + 0x100 * number
+    memory.put(SEGMENT + 8 * number, BASE + at)
+    struct.pack_into("<h", memory.bytes, at + 24, len(text))
+    memory.put(at + 32, BASE + at + 64)
+    memory.bytes[at + 64:at + 64 + len(text)] = text
+
+
+def runtime():
+    """One module of three functions, in all tables; lines in the first place of each."""
+    memory = Memory()
+    memory.put(0, BASE + BOTTOM, BASE + SCHEDULERS, 2)
+    memory.put(ACTIVE, 1)
+    memory.put(ATOMS + 120, BASE + 0x380).put(0x380, BASE + SEGMENT)
+    memory.put(TABLES, *(BASE + MODULES + at for at in (0, 0xf00, 0x1000, 0x1f00)))
+    for i in range(3):
+        memory.put(RANGES + 32 * i, BASE + TABLES, 2, 2, BASE + TABLES + 16)
+    for i in range(2):
+        memory.put(SCHEDULERS + SCHEDULER_SIZE * i, BASE + NATIVE_STACK - 0x800 * i)
+        memory.put(SCHEDULERS + SCHEDULER_SIZE * i + 184, i + 1, 0, i + 1)
+        memory.put(SCHEDULERS + SCHEDULER_SIZE * i + 168, BASE + PROCESS)
+        at = MODULES + 0x1000 * i
+        memory.put(at, 3).put(at + 72, BASE + LINES)
+        memory.put(at + 96, *(BASE + at + 0x200 + 0x100 * k for k in range(4)))
+        for k in range(3):
+            memory.put(at + 0x210 + 0x100 * k, atom(1 + i), atom(3), k)
+    put_atom(memory, 1, b"lists")
+    put_atom(memory, 2, b"Elixir.MyApp.Repo")
+    put_atom(memory, 3, b"all")
+    memory.put(LINES, BASE + LINES + 0x80, 4, BASE + LINES + 0x200)
+    memory.put(LINES + 24, *(BASE + LINES + 0x100 + 8 * k for k in range(4)))
+    memory.put(LINES + 0x80, BASE + LIST + 1)
+    memory.put(LINES + 0x100, *(BASE + MODULES + 0x240 + 0x100 * k for k in range(3)))
+    struct.pack_into("<3I", memory.bytes, LINES + 0x200, 11, 1 << 24 | 12, 13)
+    for k, letter in enumerate(b"a.ex"):
+        memory.put(LIST + 16 * k, letter << 4 | 0xf, 0x3b if k == 3 else BASE + LIST + 16 * k + 17)
+    memory.bytes[FRAGMENTS + 0x100:FRAGMENTS + 0x104] = b"\x49\x8b\x65\x58"
+    return memory
+
+
+def write(folder, name, data):
+    path = CORPUS / folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(data))
+
+
+def names():
+    good = runtime()
+
+    def case(name, pc=MODULES + 0x350, exact=0, memory=good):
+        words = struct.pack("<2Q", BASE + pc if pc else 0, (cookie(good, pc) << 32 if pc else 0) | exact)
+        write("beam", f"n-{name}", b"n" + words + memory.bytes)
+
+    case("function")
+    case("exact", exact=1)
+    case("elixir", MODULES + 0x1250)
+    case("no-line", MODULES + 0x235)
+    case("stub", MODULES + 0x580)
+    case("fragment", FRAGMENTS + 0x500)
+    case("scheduler", 0)
+    case("gone", memory=good.copy().put(MODULES + 0x348, 1))
+    case("many-functions", memory=good.copy().put(MODULES, MASK))
+    case("far-functions", memory=good.copy().put(MODULES + 104, MASK, MASK))
+    case("far-atom", memory=good.copy().put(MODULES + 0x310, MASK & ~0x34))
+    case("ring-of-a-file", memory=good.copy().put(LIST + 8, BASE + LIST + 1))
+    case("many-lines", memory=good.copy().put(LINES + 32, 0, MASK))
+    case("odd-locations", memory=good.copy().put(LINES + 8, 3))
+    for n, text in (("long", b"\xff" * 180), ("empty", b"")):
+        memory = good.copy()
+        put_atom(memory, 1, text)
+        case(f"{n}-atom", memory=memory)
+
+
+def processes():
+    good = runtime()
+    write("beam", "f-whole", b"f" + good.bytes)
+    write("beam", "f-cut", b"f" + good.bytes[:0x1000])
+    write("beam", "f-twice", b"f" + good.copy().put(0x600, *struct.unpack_from("<12Q", good.bytes, RANGES)).bytes)
+    write("beam", "f-early", b"f" + good.copy().put(SCHEDULERS + SCHEDULER_SIZE, 0).bytes)
+    write("beam", "f-many", b"f" + good.copy().put(16, 65).bytes)
+    write("beam", "f-other", b"f" + good.copy().put(FRAGMENTS + 0x100, 0).bytes)
+    likely = (BASE + TABLES, 1, 1, BASE + TABLES)
+    write("beam", "f-likely", b"f" + good.copy().put(0x1000, *likely * 128).bytes)
+
+
+def answers():
+    said = struct.pack("<IIiIHHI", 0x4245414d, 3, 0, 7, 6, 5, 0)
+    write("beam", "s-whole", b"s" + said + b"l:m/2\0a.er\0")
+    write("beam", "s-not-text", b"s" + said + b"l:m/\xff\0a.er\0")
+    write("beam", "s-gone", b"s" + struct.pack("<IIiIHHI", 0x4245414d, 3, 1, 0, 0, 0, 0))
+    write("beam", "s-found", b"s" + struct.pack("<IIiIHHI", 0x4245414d, 2, 0, 0, 0, 0, 0))
+
+
+def entry(**more):
+    fields = {"generation": 1, "bottom": BASE + BOTTOM, "modules": BASE + MODULES, "active": BASE + ACTIVE,
+              "ranges": BASE + RANGES, "schedulers": BASE + SCHEDULERS, "size": SCHEDULER_SIZE, "current": 168,
+              "stop": 88, "end": 136, "n": 2, "reserved": 0}
+    fields.update(more)
+    return struct.pack("<6QI4HI64Q", *fields.values(), BASE + NATIVE_STACK, BASE + NATIVE_STACK - 0x800, *[0] * 62)
+
+
+def walks():
+    memory = runtime()
+    memory.put(PROCESS + 88, BASE + STACK).put(PROCESS + 136, BASE + 0x7800)
+    one, two, loose = BASE + MODULES + 0x204, BASE + MODULES + 0x1208, BASE + MODULES + 0x301
+    memory.put(STACK, 0x1f, one, BASE + 0x11, two, one, BASE + BOTTOM)
+
+    def case(name, is_leaf, pc, sp, bp=0, code=b"", words=None, head=entry(), r13=BASE + PROCESS):
+        other = memory.copy()
+        if code:
+            other.bytes[pc + 20:pc + 20 + len(code)] = code
+        if words:
+            other.put(STACK, *words)
+        registers = struct.pack("<5Q", *(x & MASK for x in (BASE + pc, sp, bp, r13, BASE + 0x1000)))
+        write("beam-walk", name, bytes([is_leaf]) + head + registers + other.bytes)
+
+    stack, native = BASE + STACK, BASE + NATIVE_STACK
+    case("leaf", 1, MODULES + 0x320, stack)
+    case("by-rbp", 0, MODULES + 0x320, native, stack, b"\x48\x89\xec")
+    case("by-stop", 0, MODULES + 0x320, native, 1, b"\x49\x8b\x65\x58")
+    case("collected", 0, MODULES + 0x320, native - 0x800)
+    case("fragment", 0, FRAGMENTS + 0x400, native, stack, b"\x48\x89\xec", (loose, one, two, BASE + BOTTOM))
+    case("fragment-leaf", 1, FRAGMENTS + 0x400, native, stack, b"\x48\x89\xec", (1, 1, loose, two, BASE + BOTTOM))
+    case("idle", 1, FRAGMENTS + 0x400, native, r13=0)
+    case("no-scheduler", 0, MODULES + 0x320, native + 8)
+    case("no-bottom", 1, MODULES + 0x320, stack, words=(one, two, 0, 0, 0, 0))
+    case("deep", 1, MODULES + 0x320, stack, words=(one,) * 200)
+    case("no-code", 1, MODULES + 0x320, stack, words=(one, 0x900000))
+    case("odd-stack", 0, MODULES + 0x320, native, stack + 4, b"\x48\x89\xec")
+    case("everything-is-a-module", 1, MODULES + 0x320, stack, head=entry(modules=0))
+    case("far-fields", 0, MODULES + 0x320, native, head=entry(current=0xffff, stop=0xffff, end=0xffff, size=MASK >> 32))
+    case("other-code", 1, 0x2000, stack)
+
+
+if __name__ == "__main__":
+    names()
+    processes()
+    answers()
+    walks()

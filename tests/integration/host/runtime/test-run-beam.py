@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Erlang under the daemon, without a flag: functions and lines of tests/victims/beam/victim_beam.erl are what
+its processes have said of the same chains (process_info(self(), current_stacktrace))."""
+import oracle
+
+oracle.enter()
+
+import collections
+import itertools
+import re
+import shutil
+
+import session
+import tap
+
+HZ = ("--frequency", "1999", "--symbols", "local", "--depth", "512")
+SOURCE = tap.SOURCE_DIR / "tests/victims/beam/victim_beam.erl"
+N = 10000 if tap.LONG else 2500
+WHOLE = 0.99            # of samples of processes of the victim: those in a chain, or on the way to its burn/1
+OTHER = 0.01            # of samples: code between a scheduler and a process, which says that it is not whole
+NAMED = 0.98            # of samples: a busy machine names some frames too late
+ROOT = "victim_beam:-start/3-fun-0-/3"
+BURN = "victim_beam:burn/1"
+OWN = "victim_beam:"
+BELOW = {"victim_beam:burns/1", "victim_beam:spin/2"}     # own functions that burn/1 leads to
+BESIDE = 3              # functions of a chain's library that are called on the way, and return
+C_CHAINS = ("select", "binary", "external", "matched", "bignum", "collect", "digest")
+
+
+def erl():
+    return shutil.which("erl") if shutil.which("erlc") else None
+
+
+def collapsed(frames):
+    """Erlang says the same place once, however often it follows itself."""
+    return [place for place, _ in itertools.groupby(frames)]
+
+
+def split(text):
+    name, line = text.rsplit("@", 1)
+    return name, int(line)
+
+
+def of_erlang(sample):
+    """Functions of Erlang with their lines, the outermost first, and the C code behind them."""
+    frames = list(reversed(sample.frames))
+    n = next((i for i, f in enumerate(frames) if f.type != "beam"), len(frames))
+    return [(f.name, f.line or 0) for f in frames[:n]], frames[n:]
+
+
+def verdict(places, truth):
+    names = [name for name, _ in places]
+    if BURN in names:
+        at = names.index(BURN)
+        below = names[at + 1:]
+        if len(below) > BESIDE + 1 or any(name.startswith(OWN) and name not in BELOW for name in below):
+            return "wrong"
+        return "whole" if tuple(places[:at]) in truth else "wrong"
+    for some in truth:
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(places, some)))
+        if same >= 1 and len(places) - same <= BESIDE:
+            return "inner"
+    return "wrong" if len(places) > BESIDE else "inner"
+
+
+class Beam(session.NamingCase):
+    def command(self, *arguments):
+        """The victim, compiled once a test."""
+        erl() or tap.skip("tool: erlang-base is not installed")
+        directory = self.directory()
+        if not (directory / "victim_beam.beam").exists():
+            self.run_command(["erlc", "-o", directory, SOURCE], expect=0)
+        return [erl(), "-noshell", "-noinput", "-pa", directory, *self.flags, "-run", "victim_beam", "main", *arguments]
+
+    flags = ()
+
+    def truth(self):
+        """{chain: {((function, line), …) above burn/1}}"""
+        said = self.run_command(self.command("print"), expect=0).stdout
+        truth = collections.defaultdict(set)
+        for line in said.splitlines():
+            chain, places = line.split(" ", 1)
+            *above, last = map(split, places.split(";"))
+            self.assertEqual(last[0], BURN)
+            truth[chain].add(tuple(collapsed(above)))
+        return truth
+
+    def sampled(self, *arguments):
+        child = self.spawn(self.command(*arguments))
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_for(run, lambda samples: sum(bool(of_erlang(s)[0]) for s in samples) >= N,
+                      f"{N} samples with functions of Erlang")
+        result = run.stop()
+        child.stop(9)
+        samples = result.of(child.pid)
+        begin = min(s.time_ns for s in samples if of_erlang(s)[0])
+        return [s for s in samples if s.time_ns >= begin], result
+
+    def check(self, what, samples, truth):
+        verdicts, wrong, ends, beside = (collections.Counter() for _ in range(4))
+        for sample in samples:
+            places, native = of_erlang(sample)
+            said = "none" if not places else "scheduler" if places[0][0] == "(scheduler)" else "other"
+            if any(f.type in ("beam", "unknown") for f in native) or any(not name for name, _ in places):
+                said = "unnamed"
+            elif places and places[0][0] == ROOT:
+                said = verdict(collapsed(places), truth)
+                beside["C" if native else "Erlang", said] += 1
+            ends[sample.attributes.get("profile.stack.truncated")] += 1
+            verdicts[said] += 1
+            if said in ("wrong", "other", "none"):
+                wrong[said, tuple(f"{name}@{line}" for name, line in collapsed(places)) or
+                      tuple(f.name for f in sample.frames)] += 1
+        print(f"# {what}: {len(samples)} samples, {dict(verdicts)}, ends {dict(ends)}, {dict(beside)}", flush=True)
+        for stack, n in wrong.most_common(6):
+            print(f"# {n} {stack[0]}: {' > '.join(stack[1][-8:])}", flush=True)
+        self.assertEqual(verdicts["wrong"], 0)
+        own, named = verdicts["whole"] + verdicts["inner"], len(samples) - verdicts["unnamed"]
+        self.assertGreaterEqual(own + verdicts["scheduler"], WHOLE * named - OTHER * len(samples))
+        self.assertLessEqual(verdicts["unnamed"], (1 - NAMED) * len(samples))
+        self.assertGreater(own, 0.5 * len(samples))
+        return beside
+
+    def test_chains_and_lines(self):
+        truth = self.truth()
+        samples, result = self.sampled("4")
+        self.check("all chains", samples, set().union(*truth.values()))
+        self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+
+    def test_c_code_is_joined_with_the_functions_that_call_it(self):
+        truth = self.truth()
+        samples, _ = self.sampled("1", *C_CHAINS)
+        beside = self.check("C at the leaf", samples, set().union(*(truth[name] for name in C_CHAINS)))
+        self.assertGreater(beside["C", "whole"], 0.5 * sum(beside.values()))
+
+    def test_the_release_is_named_by_targets(self):
+        child = self.spawn(self.command("sleep"))
+        child.wait_for("ready")
+        said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+        child.stop(9)
+        release = self.run_command([erl(), "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt()."],
+                                   expect=0).stdout
+        self.assertRegex(said, re.escape(f"Erlang/OTP {release}") + "  ")
+
+    def test_off_is_off(self):
+        child = self.spawn(self.command("1", "recursion"))
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, *HZ, "--runtimes=python")
+        run.wait_events(300, child.pid)
+        result = run.stop()
+        child.stop(9)
+        self.assertFalse([f for s in result.of(child.pid) for f in s.frames if f.type == "beam"])
+
+
+if __name__ == "__main__":
+    tap.main()

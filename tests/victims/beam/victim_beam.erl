@@ -1,0 +1,91 @@
+%% SPDX-License-Identifier: Apache-2.0
+%% Chains of functions that end in burn/1, which asks its process for the stack, or works. Each worker of main/1 goes through all of them again and again: in Erlang, in C that Erlang calls, in fresh garbage.
+-module(victim_beam).
+-export([main/1, chain/2, call/1, burn/1]).
+
+-define(CHAINS, [recursion, map, foldl, sort, comprehension, applied, caught, cleanup, maps_fold, remote,
+                 ets_fold, select, binary, external, matched, bignum, garbage, collect, digest, messages, sent]).
+
+main(["print"]) ->
+    erlang:system_flag(backtrace_depth, 200),
+    start(?CHAINS, print, self()),
+    [receive {said, Name, Stacks} -> [print(Name, Stack) || Stack <- Stacks] end || Name <- ?CHAINS],
+    halt(0);
+main(["sleep"]) ->
+    io:format("ready~n"),
+    naps();
+main([Workers | Names]) ->
+    Chains = case Names of [] -> ?CHAINS; _ -> [list_to_atom(Name) || Name <- Names] end,
+    [start(Chains, work, self()) || _ <- lists:seq(1, list_to_integer(Workers))],
+    io:format("ready~n"),
+    receive never -> ok end.
+
+naps() ->
+    timer:sleep(1),
+    naps().
+
+start(Chains, How, Parent) ->
+    spawn(fun() -> prepare(), rounds(Chains, How, Parent), exit(done) end).
+
+rounds(Chains, How, Parent) ->
+    lists:foreach(fun(Name) -> one(Name, How, Parent), ok end, Chains),
+    How =:= print orelse rounds(Chains, How, Parent).
+
+one(Name, How, Parent) ->
+    chain(Name, case How of print -> print; work -> Name end),
+    How =:= print andalso (Parent ! {said, Name, get(said)}),
+    erase(said).
+
+%% Functions from the root on, each with its line, as the process says of itself.
+print(Name, Stack) ->
+    Frames = [io_lib:format("~s:~s/~b@~b", [M, F, A, proplists:get_value(line, Place, 0)])
+              || {M, F, A, Place} <- lists:reverse(Stack), {M, F} =/= {erlang, process_info}],
+    io:format("~s ~s~n", [Name, lists:join(";", Frames)]).
+
+prepare() ->
+    Table = ets:new(table, [public]),
+    [ets:insert(Table, {N, N * N}) || N <- lists:seq(1, 200)],
+    put(table, Table),
+    put(big, binary:copy(<<"abcdefgh">>, 4000)),
+    put(term, lists:seq(1, 3000)).
+
+%% Each clause keeps a frame of chain/2: what it calls is not its last call.
+chain(recursion, How) -> R = deep(40, How), {R};
+chain(map, How) -> R = lists:map(fun(X) -> {X, burn(How)} end, [1, 2]), {R};
+chain(foldl, How) -> R = lists:foldl(fun(X, Sum) -> burn(How), X + Sum end, 0, [1, 2]), {R};
+chain(sort, How) -> R = lists:sort(fun(A, B) -> burn(How), A =< B end, [2, 1]), {R};
+chain(comprehension, How) -> R = [{X, burn(How)} || X <- [1, 2]], {R};
+chain(applied, How) -> R = apply(?MODULE, call, [How]), {R};
+chain(caught, How) -> R = (catch call(How)), {R};
+chain(cleanup, How) -> R = try call(How) after put(cleaned, true) end, {R};
+chain(maps_fold, How) -> R = maps:fold(fun(_, V, Sum) -> burn(How), V + Sum end, 0, #{a => 1, b => 2}), {R};
+chain(remote, How) -> R = proplists:get_value(x, [{x, ?MODULE:burn(How)}]), {R};
+chain(ets_fold, How) -> R = ets:foldl(fun(_, Sum) -> burn(How), Sum + 1 end, 0, get(table)), {R};
+chain(_, How) -> R = deep(5, How), {R}.
+
+deep(0, How) -> {burn(How)};
+deep(N, How) -> {deep(N - 1, How)}.
+
+call(How) -> {burn(How)}.
+
+burn(print) ->
+    {current_stacktrace, Stack} = process_info(self(), current_stacktrace),
+    put(said, [Stack | case get(said) of undefined -> []; Said -> Said end]),
+    {said};
+burn(How) -> {burns(How)}.
+
+burns(select) -> ets:select_count(get(table), [{{'$1', '$2'}, [{'>', '$2', 100}], [true]}]);
+burns(binary) -> length(binary:matches(get(big), <<"gha">>));
+burns(external) -> byte_size(term_to_binary(get(term))) + length(binary_to_term(term_to_binary(get(term))));
+burns(matched) -> re:run(get(big), "abcdefghz", [{capture, none}]);
+burns(bignum) -> (1 bsl 20000) * (3 bsl 20000) rem 1234567;
+burns(garbage) -> length(lists:seq(1, 2000)) + tuple_size(list_to_tuple(lists:seq(1, 500)));
+burns(collect) -> erlang:garbage_collect();
+burns(digest) -> byte_size(erlang:md5(get(big)));
+burns(messages) -> self() ! {hello, self()}, receive {hello, _} -> erlang:yield() end;
+burns(sent) -> Pid = spawn(fun() -> receive {From, X} -> From ! {answer, X} end end), Pid ! {self(), 1},
+               receive {answer, 1} -> ok end;
+burns(_) -> spin(30000, 0).
+
+spin(0, Sum) -> Sum;
+spin(N, Sum) -> spin(N - 1, Sum bxor (N * 7)).
