@@ -249,12 +249,12 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
         return true;
 }
 
-/* Whether the walk by rows has ended in code of the JIT. */
+/* Whether the walk by rows has ended in code of the JIT, where rbp may be anything, also 0. */
 static inline bool beam_is_met(struct beam *beam, const struct beam_process *process,
                                const struct unwind *unwind, const struct rules *rules) {
         uint64_t pc = unwind->pc;
 
-        return !UNWIND_ARM64 && unwind->end == ABI_STACK_NO_ROWS && unwind->n_frames > rules->first &&
-                beam_find_modules(beam, process) &&
+        return !UNWIND_ARM64 && (unwind->end == ABI_STACK_NO_ROWS || unwind->end == ABI_STACK_FP_END) &&
+                unwind->n_frames > rules->first && beam_find_modules(beam, process) &&
                 ((pc >= beam->low && pc < beam->high) || beam_is_fragment(process, pc));
 }

@@ -116,7 +116,7 @@ static bool walk(unsigned n_native, uint64_t pc, uint64_t sp, uint64_t bp) {
         unwind.pc = pc;
         unwind.sp = sp;
         unwind.bp = bp;
-        unwind.end = ABI_STACK_NO_ROWS;
+        unwind.end = bp ? ABI_STACK_NO_ROWS : ABI_STACK_FP_END; /* as rules_find_other_cfa() */
         return shim_beam_walk(&beam, &process, &unwind, &rules, frames);
 }
 
@@ -275,4 +275,5 @@ Test(beam_walk, other_ends_and_other_code_are_left_alone) {
         cr_assert_eq(frames[2], 0x55001234);
         cr_assert_not(walk(2, END, NATIVE_STACK, STACK));
         cr_assert(walk(2, END - 1, NATIVE_STACK, STACK));
+        cr_assert(walk(2, END - 1, NATIVE_STACK, 0));
 }
