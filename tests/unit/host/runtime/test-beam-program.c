@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What a file says of its release, and why it is not walked. Libraries are made here, by gcc, with the names
+ * that builds of Erlang export; the banner is written into their constants.
+ */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/runtime/beam/beam-program.h"
+#include "work-directory.h"
+
+#define EXTENSIONS "void enif_schedule_nif(void) { } void driver_output_term(void) { } void erl_drv_init_ack(void) { }"
+#define ASSEMBLER "void beamasm_init(void) { }"
+#define VARIABLES \
+        "void *beam_normal_exit, *the_active_code_index, *erts_aligned_scheduler_data, *erts_no_schedulers;" \
+        "void *erts_atom_table;"
+
+enum {
+        SEARCHED = 64 << 10,            /* bytes that are read at once */
+        AROUND = 40,
+};
+
+TestSuite(beam_program, .init = work_directory_make, .fini = work_directory_remove, .timeout = 60);
+
+/* Return: the bytes of the library, to be freed; *constantsp: its array, where its constants begin. */
+static char *make_library(const char *source, size_t *sizep, char **constantsp) {
+        char *data;
+        FILE *file;
+
+        cr_assert_eq(shell("echo 'const char constants[100000] __attribute__((aligned(4096))) = \"constants begin\"; "
+                           "%s' >beam.c && gcc -shared -fPIC -Wl,-z,separate-code -o beam.so beam.c",
+                           source),
+                     0);
+        file = fopen(work_path("beam.so"), "re");
+        cr_assert_not_null(file);
+        cr_assert_eq(fseek(file, 0, SEEK_END), 0);
+        *sizep = (size_t)ftell(file);
+        rewind(file);
+        data = malloc(*sizep);
+        cr_assert_not_null(data);
+        cr_assert_eq(fread(data, 1, *sizep, file), *sizep);
+        fclose(file);
+        *constantsp = memmem(data, *sizep, "constants begin", 15);
+        cr_assert_not_null(*constantsp);
+        return data;
+}
+
+static void expect(const char *source, const char *banner, int result, const char *reason) {
+        char *constants, *data;
+        BeamOpened opened;
+        size_t size;
+
+        data = make_library(source, &size, &constants);
+        strcpy(constants + 100, banner);
+        cr_expect(beam_recognises(-1, data, size));
+        cr_expect_eq(beam_open(-1, data, size, &opened), result, "%s", banner);
+        cr_expect_str_eq(opened.reason, reason);
+        cr_expect_eq(beam_opened_is_sound(&opened), !result);
+        free(data);
+}
+
+Test(beam_program, a_build_with_the_jit_is_known_and_others_are_refused_in_words) {
+        expect(EXTENSIONS ASSEMBLER VARIABLES, "Erlang/OTP 25%s [erts-13.1.5]", 0, "Erlang/OTP 25");
+        expect(EXTENSIONS ASSEMBLER VARIABLES, "Erlang/OTP 27%s [erts-15.2.7]", BEAM_OPEN_E_UNKNOWN,
+               "Erlang/OTP 27: not walked: layout unknown; 25 is known");
+        expect(EXTENSIONS VARIABLES, "Erlang/OTP 25%s [erts-13.1.5]", BEAM_OPEN_E_UNKNOWN,
+               "Erlang/OTP 25: not walked: the interpreter (emu): a build with the JIT is");
+        expect(EXTENSIONS ASSEMBLER, "Erlang/OTP 25%s [erts-13.1.5]", BEAM_OPEN_E_UNKNOWN,
+               "Erlang/OTP 25: not walked: its variables have no symbols");
+        expect(EXTENSIONS ASSEMBLER VARIABLES, "Erlang/OTP 18. For more information", BEAM_OPEN_E_UNKNOWN,
+               "Erlang/OTP: not walked: layout unknown; 25 is known");
+}
+
+Test(beam_program, a_release_is_read_whole_wherever_it_lies) {
+        static const char text[] = "Erlang/OTP 25%s [erts-13.1.5]";
+        char *constants, *data;
+        BeamOpened opened;
+        size_t size;
+
+        data = make_library(EXTENSIONS, &size, &constants);
+        for (size_t at = SEARCHED - AROUND; at < SEARCHED + AROUND; at++) {
+                memcpy(constants + at, text, sizeof(text));
+                beam_open(-1, data, size, &opened);
+                cr_expect_eq(strncmp(opened.reason, "Erlang/OTP 25: ", 15), 0, "%zu: %s", at, opened.reason);
+                memset(constants + at, 0, sizeof(text));
+        }
+        free(data);
+}
+
+Test(beam_program, another_program_is_none) {
+        char *constants, *data;
+        size_t size;
+
+        data = make_library("void enif_schedule_nif(void) { }", &size, &constants);
+        cr_assert_not(beam_recognises(-1, data, size));
+        cr_assert_not(beam_recognises(-1, data, 10));
+        free(data);
+}
