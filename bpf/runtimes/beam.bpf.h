@@ -34,11 +34,11 @@ enum {
         BEAM_PAGE = 4096,
 };
 
-/* What a walk over a stack of Erlang has met. */
+/* Outcomes of a walk over a stack of Erlang. */
 enum beam_end {
         BEAM_END_WHOLE,
         BEAM_END_CUT,                   /* too many frames or words, or memory that is not there */
-        BEAM_END_LOST,                  /* it is not known where the stack is */
+        BEAM_END_LOST,                  /* no word says where the stack is */
 };
 
 struct beam {

@@ -18,7 +18,7 @@
 
 enum {
         MAX_BYTES = 64 << 20,           /* a tree in memory takes up to 30 times as much */
-        MAX_FRAMES = 4096,              /* of a stack */
+        MAX_FRAMES = 4096,              /* frames of a stack */
         MAX_WORDS = 1 << 22,            /* of the table of frames */
 };
 

@@ -142,7 +142,7 @@ void command_each_program(char *const *arguments, void (*visit)(void *userdata, 
 
         for (size_t i = 0; i < N_ARGUMENTS && arguments[i]; i++) {
                 visit(userdata, last_part(arguments[i]));
-                snprintf(text, sizeof(text), "%s", arguments[i]);       /* that of `sh -c` */
+                snprintf(text, sizeof(text), "%s", arguments[i]);       /* text of `sh -c` */
                 each_word(text, visit, userdata);
         }
         read_script(arguments[0], text);

@@ -39,7 +39,7 @@ typedef enum Place {
 /* A thread and what it does. Texts are the window's. */
 typedef struct Row {
         int64_t pid, tid;
-        const char *process, *name;     /* of the thread */
+        const char *process, *name;     /* name of the thread */
         const char *state;              /* running, runnable, blocked */
         const char *reason;             /* "" = none */
         const char *end;                /* why the stack ends early; "" = it does not */

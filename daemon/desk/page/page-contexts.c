@@ -286,7 +286,7 @@ static int read_attribute(Contexts *contexts, const WindowAttribute *attribute, 
         } else if (!strncmp(key, "coroutine.", 10)) {
                 if (!strcmp(key + 10, "state"))
                         return 0;
-                if (!strcmp(key + 10, "name"))          /* of a task, which has no more */
+                if (!strcmp(key + 10, "name"))          /* name of a task, which has no more */
                         text_printf(&reading->coroutine, "%s", reading->coroutine.size ? ", " : "");
                 else
                         text_printf(&reading->coroutine, reading->coroutine.size ? ", %s " : "%s ", key + 10);

@@ -14,7 +14,7 @@
 enum {
         HELP_COLUMN = 30,               /* at which what an option means begins */
         VERB_COLUMN = 16,
-        EXAMPLE_INDENT = 6,             /* of words below a command */
+        EXAMPLE_INDENT = 6,             /* blanks before words below a command */
         HELP_WIDTH = 100,
         DESCRIPTION_WIDTH = 110,
         LEAST_WIDTH = 60,               /* on a terminal that is narrower still */

@@ -31,7 +31,7 @@ enum {
 };
 
 #define PATIENCE_NS NS_PER_SEC          /* without a byte more */
-#define LONGEST_NS (20 * NS_PER_SEC)    /* one file takes no longer */
+#define LONGEST_NS (20 * NS_PER_SEC)    /* time that one file may take */
 #define SILENT_NS (60 * NS_PER_SEC)     /* until a filesystem is asked again */
 #define BLIND_NS (60 * NS_PER_SEC)      /* until a file is that may have changed without a sign */
 

@@ -20,10 +20,10 @@
 
 /* Places in structs of OTP 25. */
 enum {
-        HEADER_N = 0,                   /* of a module: number of functions */
+        HEADER_N = 0,                   /* a module's number of functions */
         HEADER_LINES = 72,
         HEADER_FUNCTIONS = 96,
-        INFO_MODULE = 16,               /* of a function: three words, the last one's low byte is the arity */
+        INFO_MODULE = 16,               /* words of a function: three, the last one's low byte is the arity */
         INFO_WORDS = 3,
         LINES_FILES = 0,                /* in a table of lines */
         LINES_SIZE = 8,                 /* bytes of a location: 2 or 4 */
@@ -46,8 +46,8 @@ enum {
         MAX_RANGES = 1000000,
         MAX_FUNCTIONS = 100000,
         MAX_MODULE = 1 << 30,           /* bytes of code */
-        MAX_LINES = 1 << 20,            /* of a function */
-        MAX_SCHEDULER = 128 << 10,      /* it has a cache of atoms in it */
+        MAX_LINES = 1 << 20,            /* lines of a function */
+        MAX_SCHEDULER = 128 << 10,      /* bytes of a scheduler: a cache of atoms is in it */
         SCHEDULER_ALIGN = 64,
         MAX_ATOM = 1020,
         MAX_ATOMS = 1 << 24,

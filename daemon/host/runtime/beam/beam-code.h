@@ -36,8 +36,8 @@ enum {
         _BEAM_CODE_E_SUCCESS,
         BEAM_CODE_E_GONE,               /* other code, or no function's */
         BEAM_CODE_E_LATER,              /* the process has just begun */
-        BEAM_CODE_E_UNKNOWN,            /* its layout is another one */
-        BEAM_CODE_E_MANY,               /* it has too many schedulers */
+        BEAM_CODE_E_UNKNOWN,            /* layout is another one */
+        BEAM_CODE_E_MANY,               /* too many schedulers */
         BEAM_CODE_E_N,
 };
 

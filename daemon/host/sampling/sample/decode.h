@@ -48,7 +48,7 @@ typedef struct SampleWait {
         WaitState state;
         struct abi_waker waker;         /* ended the wait, if the thread was blocked */
         uint32_t file;                  /* enum abi_wait_file */
-        SampleLock lock;                /* of a thread that was blocked */
+        SampleLock lock;                /* lock that a blocked thread waited for */
 } SampleWait;
 
 /* A sample; its pointers lead into the record. */

@@ -40,7 +40,7 @@ enum {
         MOST_TIMES_CPU = 4,             /* … and time, four times as much: the loop stands still meanwhile */
         MAX_ASKED = 256,                /* threads of a look … */
         MAX_PROCESSES = 8,              /* … in so many processes: each with a runtime may need a worker */
-        BUCKETS = 512,                  /* of threads, by their ids … */
+        BUCKETS = 512,                  /* looks at threads, by their ids … */
         PLACES = 16,                    /* … and what was seen of those in one */
         MAX_NAMES = 4096,
         MUTEX_WAITED_FOR = 2,
