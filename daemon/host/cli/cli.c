@@ -125,7 +125,9 @@ static int run_verb(Cli *cli, int argc, char **argv) {
                 log_error("cannot start: %s", strerror(-r));
                 return STATUS_FAILURE;
         }
-        return cli->verb->run(cli);
+        r = cli->verb->run(cli);
+        process_end_remote();
+        return r;
 }
 
 /* `spanprof --help` is what people try first. */

@@ -123,10 +123,24 @@ typedef struct Copier {
         uint32_t serial;
 } Copier;
 
-static void reap(Copier copiers[static REMOTE_READER_MAX_COPIERS]) {
-        for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++)
+/* Return: whether there are others still. */
+static bool reap(Copier copiers[static REMOTE_READER_MAX_COPIERS]) {
+        bool has_more = false;
+
+        for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++) {
                 if (copiers[i].pid && waitpid(copiers[i].pid, NULL, WNOHANG) == copiers[i].pid)
                         copiers[i].pid = 0;
+                has_more |= copiers[i].pid != 0;
+        }
+        return has_more;
+}
+
+/* Copiers that have ended are gone a second later, also if nobody asks. */
+static void await_request(Copier copiers[static REMOTE_READER_MAX_COPIERS]) {
+        struct pollfd ready = { .fd = SOCKET, .events = POLLIN };
+
+        while (reap(copiers) && poll(&ready, 1, 1000) == 0)
+                ;
 }
 
 static void kill_copier(const Copier copiers[static REMOTE_READER_MAX_COPIERS], uint32_t serial) {
@@ -160,10 +174,14 @@ static void answer(void) {
         RemoteRequest request;
         int fd;
 
-        while (channel_receive(SOCKET, &request, sizeof(request), &fd, 0) == sizeof(request)) {
-                RemoteReply reply = { .serial = request.serial };
+        for (;;) {
+                RemoteReply reply = { 0 };
 
+                await_request(copiers);
+                if (channel_receive(SOCKET, &request, sizeof(request), &fd, 0) != sizeof(request))
+                        return;
                 reap(copiers);
+                reply.serial = request.serial;
                 if (fd < 0)
                         kill_copier(copiers, request.serial);
                 else

@@ -392,6 +392,10 @@ void process_choose_remote(bool reads_all) {
         remote_files_choose(reads_all);
 }
 
+void process_end_remote(void) {
+        remote_files_stop();
+}
+
 const char *process_why_unread(const Process *process) {
         return remote_files_why(process->remote);
 }

@@ -58,6 +58,9 @@ typedef struct Process {
 /* Whether files on network filesystems are read, too (remote-files.h). */
 void process_choose_remote(bool reads_all);
 
+/* Ends the process that reads such files, if there is one. */
+void process_end_remote(void);
+
 /* Why the files of process->remote were left out, as the end of a sentence. */
 const char *process_why_unread(const Process *process);
 
