@@ -562,6 +562,7 @@ static int count_proved(Frames *frames, const StackInput *input, size_t n, size_
         *np = n;
         for (size_t i = 0; i < n; i += runtime_frame_words(input->user[i])) {
                 int r = FRAMES_E_UNNAMED;
+                bool is_unread = false;
 
                 if (is_of_runtime(input->user[i]) || !(input->user[i] & ABI_FRAME_UNPROVED))
                         continue;
@@ -572,9 +573,9 @@ static int count_proved(Frames *frames, const StackInput *input, size_t n, size_
                                           &code.start);
                 if (r < 0)
                         return r;
-                if (!r && made_frames_are_own(&frames->made, &code))
+                if (!r && made_frames_are_own(&frames->made, &code, &is_unread))
                         continue;
-                *is_laterp = r == FRAMES_E_LATER;
+                *is_laterp = r == FRAMES_E_LATER || is_unread;
                 *np = i + 1;
                 break;
         }

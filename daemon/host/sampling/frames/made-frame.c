@@ -78,31 +78,31 @@ bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
 
 #endif
 
-static uint32_t read_prologue(const MadeCode *code) {
+/* Return: NULL = it cannot be read now. */
+static const MadeFunction *find_function(MadeFrames *frames, const MadeCode *code) {
+        MadeFunction *known = &frames->known[code->start / 16 % MADE_N_KNOWN];
         uint8_t bytes[MADE_CODE_SIZE];
 
+        if (known->start == code->start && known->generation == code->process->generation &&
+            known->serial == code->serial)
+                return known;
         if (memory_read(code->process->pid, code->start, bytes, sizeof(bytes)))
-                return 0;
-        return (uint32_t)made_frame_prologue(bytes, sizeof(bytes));
+                return NULL;
+        *known = (MadeFunction){ code->process->generation, code->serial, code->start,
+                                 (uint32_t)made_frame_prologue(bytes, sizeof(bytes)) };
+        return known;
 }
 
-static uint32_t find_prologue(MadeFrames *frames, const MadeCode *code) {
-        MadeFunction *known = &frames->known[code->start / 16 % MADE_N_KNOWN];
-
-        if (known->start != code->start || known->generation != code->process->generation ||
-            known->serial != code->serial)
-                *known = (MadeFunction){ code->process->generation, code->serial, code->start,
-                                         read_prologue(code) };
-        return known->prologue;
-}
-
-bool made_frames_are_own(MadeFrames *frames, const MadeCode *code) {
-        uint32_t prologue = find_prologue(frames, code);
+bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp) {
+        const MadeFunction *function = find_function(frames, code);
         uint8_t bytes[MADE_END_SIZE];
 
-        if (!prologue || code->pc < code->start || code->pc - code->start < prologue)
+        *is_unreadp = !function;
+        if (!function || !function->prologue || code->pc < code->start ||
+            code->pc - code->start < function->prologue)
                 return false;
-        return !code->is_at_top ||
-                (!memory_read(code->process->pid, code->pc - (MADE_END_SIZE - 1), bytes, sizeof(bytes)) &&
-                 !made_frame_may_be_gone(bytes));
+        if (!code->is_at_top)
+                return true;
+        *is_unreadp = memory_read(code->process->pid, code->pc - (MADE_END_SIZE - 1), bytes, sizeof(bytes));
+        return !*is_unreadp && !made_frame_may_be_gone(bytes);
 }

@@ -50,5 +50,8 @@ typedef struct MadeCode {
         bool is_at_top;
 } MadeCode;
 
-/* Whether the frame pointer at the pc leads to the function's own frame. */
-bool made_frames_are_own(MadeFrames *frames, const MadeCode *code);
+/*
+ * Whether the frame pointer at the pc leads to the function's own frame. *is_unreadp: the code could not be
+ * read at this moment.
+ */
+bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp);

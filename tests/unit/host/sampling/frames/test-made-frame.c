@@ -66,24 +66,27 @@ Test(made_frame, is_looked_at_again_once_the_code_may_be_another) {
         MadeCode code = { .process = &process, .serial = 1, .start = (uint64_t)(uintptr_t)page,
                           .pc = (uint64_t)(uintptr_t)page + 16 };
         static const uint8_t with[] = { 0x55, 0x48, 0x89, 0xe5 };
+        bool is_unread;
 
         cr_assert_neq(page, MAP_FAILED);
         memset(page, 0x90, 4096);
-        cr_assert_not(made_frames_are_own(&frames, &code));
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread));
         memcpy(page, with, sizeof(with));
-        cr_assert_not(made_frames_are_own(&frames, &code));
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread));
         code.serial = 2;
 #if defined(__x86_64__)
-        cr_assert(made_frames_are_own(&frames, &code));
+        cr_assert(made_frames_are_own(&frames, &code, &is_unread));
         code.pc = code.start + 3;
-        cr_assert_not(made_frames_are_own(&frames, &code), "rbp is not set before that");
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread), "rbp is not set before that");
         code.pc = code.start - 1;
-        cr_assert_not(made_frames_are_own(&frames, &code));
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread));
 #else
-        cr_assert_not(made_frames_are_own(&frames, &code));
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread));
 #endif
+        cr_assert_not(is_unread);
         munmap(page, 4096);
         code.pc = code.start + 16;
         code.serial = 3;
-        cr_assert_not(made_frames_are_own(&frames, &code), "nothing is there to be read");
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread), "nothing is there to be read");
+        cr_assert(is_unread);
 }
