@@ -50,7 +50,7 @@ def main():
     for mistake in mistakes:
         print(mistake)
     if not mistakes:
-        print(f"{len(rows)} languages, {len(shown)} of them by {BY_LANGUAGES}; each test is there")
+        print(f"{len(rows)} rows of languages, {len(shown)} of them by {BY_LANGUAGES}; each test is there")
     return bool(mistakes)
 
 

@@ -9,13 +9,15 @@ import tempfile
 
 import tap
 
+BUILD_S = 1500          # on a machine that is busy
+
 
 def build(output, version=None, options=()):
     tap.need_tool("dpkg-buildpackage")
     tap.need_tool("dh_installsystemd")
     done = subprocess.run(
         [tap.SOURCE_DIR / "packaging/build-deb", *options, tap.SOURCE_DIR, output, *([version] if version else [])],
-        capture_output=True, text=True, timeout=1500)
+        capture_output=True, text=True, timeout=BUILD_S)
     if done.returncode:
         raise AssertionError(f"build-deb failed:\n{done.stderr[-6000:]}")
     return pathlib.Path(output)
@@ -30,7 +32,7 @@ def directory():
     if _built is None:
         given = os.environ.get("SPANPROF_TEST_PACKAGES")
         if given:
-            tap.wait_until(lambda: not os.path.exists(f"{given}.new"), "packages that are being built", 1500)
+            tap.wait_until(lambda: not os.path.exists(f"{given}.new"), "packages that are being built", BUILD_S)
         is_there = given and any(pathlib.Path(given).glob("*.deb"))
         _built = pathlib.Path(given) if is_there else build(tempfile.mkdtemp(prefix="spanprof-debs-"))
     return _built

@@ -102,7 +102,7 @@ const Option option_table[] = {
         { "remote-files", 0, OPTION_BOOL, CHOOSERS | VERB_DOCTOR, "sampling", FIELD(sampling.remote_files), "off",
           .advanced = true,
           .help = "read programs on network filesystems, too, by a process that may hang and is given up then; "
-                  "those on FUSE are always read so" },
+                  "those on FUSE are read without" },
         { "obi-map", 0, OPTION_STRING, SAMPLERS, "sampling", FIELD(sampling.obi_map),
           "/sys/fs/bpf/otel/traces_ctx_v1", .argument = "PATH", .advanced = true,
           .help = "the map with spans of OBI, OpenTelemetry's eBPF instrumentation, for processes that "

@@ -146,6 +146,7 @@ class Neighbours(session.TestCase):
         """Their ring would be full after some tenths of a second: it is thinned by process, and each is counted."""
         self.options = ("--off-cpu", "--off-cpu-max-switches", "0")
         attacker = self.child((ATTACKER, None), "hostile", "sleepers", 400)
+        honest = self.child((HONEST, None), "hostile", "sleepers", 1)
         run, control = self.start_daemon()
 
         def waits(event):
@@ -153,13 +154,20 @@ class Neighbours(session.TestCase):
 
         tap.wait_until(lambda: waits("walked") > 1000, "waits to be walked", 60)
         self.assertEqual(waits("ring_full"), 0)
+        before = waits("thinned")
         run.child.process.send_signal(signal.SIGSTOP)
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         time.sleep(STANDSTILL_S)
+        end_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         run.child.process.send_signal(signal.SIGCONT)
-        tap.wait_until(lambda: waits("thinned") > 0, "waits to be thinned", 60)
+        tap.wait_until(lambda: waits("thinned") > before, "waits to be thinned", 60)
         self.assertEqual(waits("ring_full"), 0, "each process finds room")
         attacker.kill()
-        run.stop()
+        result = run.stop()
+        late_ns = begin_ns + (end_ns - begin_ns) // 2
+        times = [result.monotonic_ns(wait) for wait in result.waits
+                 if wait.resource["process.pid"] == honest.pid and wait.frames]
+        self.assertTrue([at for at in times if late_ns < at < end_ns], "its stacks of the second half")
 
     def files(self, n, data):
         directory = self.directory()
