@@ -107,8 +107,13 @@ class PretendedJvm(session.NamingCase):
         if image in ENDED:
             self.assertEqual(whole, [])
             return
-        # from the first function of the program on
-        self.assertGreater(len(whole), 0)
+        if image in UNKNOWN or image in WAITED_FOR:
+            # the method sets no frame pointer: by the stub's, which is there, the stub would be left out
+            self.assertEqual([s for s in whole if sum(f.address in HEAP for f in s.frames) == 1], [])
+            self.assertIn("unproved", {s.attributes.get("profile.stack.truncated") for s in late})
+        else:
+            # from the first function of the program on
+            self.assertGreater(len(whole), 0)
         if image == HONEST:
             self.assertEqual({name for name in found if name.startswith(("shop", "Stub"))}, {STUB, METHOD})
         if image == "name-of-2-gib":
