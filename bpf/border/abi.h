@@ -83,10 +83,9 @@ enum abi_stack_end {
 
 /*
  * In the word of a native frame, whose address has 47 bits (arm64: 52): its caller was found by a frame
- * pointer that may be another function's. TOP: the word at the top of its stack may be its return address.
+ * pointer that may be another function's.
  */
-#define ABI_FRAME_TOP (1ull << 54)
-#define ABI_FRAME_UNPROVED (ABI_FRAME_TOP << 1)
+#define ABI_FRAME_UNPROVED (1ull << 55)
 
 /* Source of a sample's trace context. */
 enum abi_form {

@@ -235,34 +235,30 @@ static inline bool rules_may_be_code(uint64_t word) {
  * Whether the frame at rbp is of the code at the pc: from rsp up to it no word lies behind a call, and the
  * return address in it does, unless it lies in no code that is known, or the chain of frames ends here
  * (Erlang's processes begin at no call). The frame of another function below is found so, and now and then
- * one of its own, where an earlier call has left its return address. Return: 0, or ABI_FRAME_UNPROVED …, in
- * units of ABI_FRAME_TOP.
+ * one of its own, where an earlier call has left its return address. Return: whether that is in doubt.
  */
 APART int rules_doubt(struct unwind *unwind, struct rules *rules) {
-        const int doubt = ABI_FRAME_UNPROVED / ABI_FRAME_TOP;
         uint64_t at, word = 0, next = 0;
 
         if (!unwind || !rules)
-                return doubt;
+                return 1;
         at = unwind->sp;
         /* What is no frame at all ends the walk. */
         if (rules->is_sp_lost || (unwind->bp & 7) || unwind->bp - at > UNWIND_MAX_JUMP)
                 return 0;
         for (uint32_t i = 0; i < RULES_MAX_FRAME_WORDS && at < unwind->bp; i++) {
                 if (!window_read_word(&unwind->window, at, &word))
-                        return doubt;
+                        return 1;
                 if (rules_may_be_code(word) && rules_word_of(rules, word) == RULES_WORD_RETURN)
-                        return at == unwind->sp ? doubt + 1 : doubt;
+                        return 1;
                 at += 8;
         }
         if (at < unwind->bp || rules->n_words > RULES_MAX_WORDS ||
             !window_read_pair(&unwind->window, at, &next, &word))
-                return doubt;
+                return 1;
         word = unwind_return_address(word);
-        return !next || !rules_may_be_code(word) || rules_word_of(rules, word) != RULES_WORD_CODE ||
-                        rules_by_code(word)
-                ? 0
-                : doubt;
+        return next && rules_may_be_code(word) && rules_word_of(rules, word) == RULES_WORD_CODE &&
+                !rules_by_code(word);
 }
 
 /*
@@ -433,7 +429,7 @@ static inline bool rules_native_step(const struct rows_walk *walk) {
                 return false;
         }
         if (rule == (UNWIND_RULE_FP | UNWIND_MADE) && !rules->is_strict) {
-                doubt = (uint64_t)rules_doubt(unwind, rules) * ABI_FRAME_TOP;
+                doubt = rules_doubt(unwind, rules) ? ABI_FRAME_UNPROVED : 0;
                 /* Interrupted by a signal: nothing tells whether the frame is gone already. */
                 if (doubt && n > rules->first && pc == unwind->pc)
                         return rules_end(unwind, ABI_STACK_UNPROVED);

@@ -288,7 +288,7 @@ static uint64_t instruction(const uint64_t *addresses, size_t i) {
         uint64_t address = addresses[i];
 
         if (!(address >> RUNTIME_KIND_SHIFT))
-                address &= ABI_FRAME_TOP - 1;
+                address &= ABI_FRAME_UNPROVED - 1;
         return i && address ? address - 1 : address;
 }
 
@@ -567,7 +567,7 @@ static int count_proved(Frames *frames, const StackInput *input, size_t n, size_
                 if (is_of_runtime(input->user[i]) || !(input->user[i] & ABI_FRAME_UNPROVED))
                         continue;
                 code.pc = instruction(input->user, i);
-                code.is_at_top = !i && (input->user[i] & ABI_FRAME_TOP);
+                code.is_leaf = !i;
                 if (naming->start)
                         r = naming->start(naming->userdata, input->process, code.pc, input->time_ns,
                                           &code.start);

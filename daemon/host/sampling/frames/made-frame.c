@@ -53,14 +53,17 @@ size_t made_frame_prologue(const uint8_t *code, size_t size) {
 
 /*
  * At `ret`, behind `pop %rbp`, where V8's code goes on to compare the number of arguments, or behind `leave` at
- * a jump to another function.
+ * a jump to another function. Where there are more arguments than V8's function has, it drops them by
+ * `pop %r10; lea (%rsp,…),%rsp; push %r10; ret`, and has its return address in r10 meanwhile.
  */
 bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
-        const uint8_t *at = code + MADE_END_SIZE - 1;
+        const uint8_t *at = code + MADE_END_BEFORE;
 
         if (*at == 0xc3 || *at == 0xc2 || at[-1] == 0x5d)
                 return true;
         if (at[-5] == 0x5d && at[-4] == 0x48 && at[-3] == 0x83 && at[-2] == 0xf9)
+                return true;
+        if ((*at == 0x41 && (at[1] == 0x5a || at[1] == 0x52)) || (at[-2] == 0x41 && at[-1] == 0x5a))
                 return true;
         return at[-1] == 0xc9 && (*at == 0xe9 || *at == 0xeb || *at == 0xff || *at == 0x41);
 }
@@ -101,8 +104,8 @@ bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unre
         if (!function || !function->prologue || code->pc < code->start ||
             code->pc - code->start < function->prologue)
                 return false;
-        if (!code->is_at_top)
+        if (!code->is_leaf)
                 return true;
-        *is_unreadp = memory_read(code->process->pid, code->pc - (MADE_END_SIZE - 1), bytes, sizeof(bytes));
+        *is_unreadp = memory_read(code->process->pid, code->pc - MADE_END_BEFORE, bytes, sizeof(bytes));
         return !*is_unreadp && !made_frame_may_be_gone(bytes);
 }

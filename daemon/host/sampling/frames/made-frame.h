@@ -16,7 +16,8 @@
 
 enum {
         MADE_CODE_SIZE = 32,            /* bytes of a function that are looked at */
-        MADE_END_SIZE = 9,              /* bytes at a pc: 8 in front of it, and one */
+        MADE_END_BEFORE = 8,            /* bytes in front of a pc that are looked at */
+        MADE_END_SIZE = 10,             /* the same with two of the instruction there */
         MADE_N_KNOWN = 256,             /* functions that are known; a power of two */
 };
 
@@ -28,7 +29,7 @@ size_t made_frame_prologue(const uint8_t *code, size_t size);
 
 /*
  * Pure. Whether the frame may be gone where the function returns: @code are the bytes in front of the
- * interrupted instruction, and its first one.
+ * interrupted instruction, and its first ones.
  */
 bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]);
 
@@ -46,8 +47,7 @@ typedef struct MadeCode {
         const Process *process;
         uint64_t serial;                /* another one whenever code may be another */
         uint64_t start, pc;
-        /* It was interrupted at the pc, and what may be its return address is at the top of the stack. */
-        bool is_at_top;
+        bool is_leaf;                   /* it was interrupted at the pc */
 } MadeCode;
 
 /*

@@ -51,6 +51,13 @@ Test(made_frame, may_be_gone_where_a_function_returns) {
                 /* pop %rbp; cmp $1,%rcx; jg, of V8 */
                 { true, { 0, 0, 0, 0x5d, 0x48, 0x83, 0xf9, 0x01, 0x7f } },
                 { false, { 0, 0, 0, 0x5e, 0x48, 0x83, 0xf9, 0x01, 0x7f } },
+                /* pop %r10; lea 8(%rsp,%rcx,8),%rsp; push %r10; ret, of V8: at each of them */
+                { true, { 0, 0, 0, 0, 0, 0xc2, 0x10, 0, 0x41, 0x5a } },
+                { true, { 0, 0, 0, 0xc2, 0x10, 0, 0x41, 0x5a, 0x48, 0x8d } },
+                { true, { 0, 0x41, 0x5a, 0x48, 0x8d, 0x64, 0xcc, 0x08, 0x41, 0x52 } },
+                { true, { 0x5a, 0x48, 0x8d, 0x64, 0xcc, 0x08, 0x41, 0x52, 0xc3 } },
+                /* pop %r11; push %r12 */
+                { false, { 0, 0, 0, 0, 0, 0, 0x41, 0x5b, 0x41, 0x54 } },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
