@@ -557,7 +557,8 @@ static size_t count_sure(const ProcessAnswer *answers, const uint64_t *words, si
  */
 static int count_proved(Frames *frames, const StackInput *input, size_t n, size_t *np, bool *is_laterp) {
         const FramesNaming *naming = &frames->naming;
-        MadeCode code = { .process = input->process, .serial = frames->key.code_serial };
+        _cleanup_(made_reads_end) MadeReads reads = { .memory = -1 };
+        MadeCode code = { .process = input->process, .reads = &reads, .serial = frames->key.code_serial };
 
         *np = n;
         for (size_t i = 0; i < n; i += runtime_frame_words(input->user[i])) {

@@ -81,6 +81,24 @@ bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
 
 #endif
 
+void made_reads_end(MadeReads *reads) {
+        closep(&reads->memory);
+        reads->memory = -1;
+}
+
+/* Return: whether it could be read. A process that has the pid by now is not read. */
+static bool read_code(const MadeCode *code, uint64_t address, uint8_t *to, size_t size) {
+        MadeReads *reads = code->reads;
+        const Process *process = code->process;
+
+        if (reads->n >= MADE_MAX_READS)
+                return false;
+        reads->n++;
+        if (reads->memory < 0)
+                reads->memory = memory_open(process->pid, process->start_time_ns);
+        return reads->memory >= 0 && !memory_read_opened(process->pid, reads->memory, address, to, size);
+}
+
 /* Return: NULL = it cannot be read now. */
 static const MadeFunction *find_function(MadeFrames *frames, const MadeCode *code) {
         MadeFunction *known = &frames->known[code->start / 16 % MADE_N_KNOWN];
@@ -89,7 +107,7 @@ static const MadeFunction *find_function(MadeFrames *frames, const MadeCode *cod
         if (known->start == code->start && known->generation == code->process->generation &&
             known->serial == code->serial)
                 return known;
-        if (memory_read(code->process->pid, code->start, bytes, sizeof(bytes)))
+        if (!read_code(code, code->start, bytes, sizeof(bytes)))
                 return NULL;
         *known = (MadeFunction){ code->process->generation, code->serial, code->start,
                                  (uint32_t)made_frame_prologue(bytes, sizeof(bytes)) };
@@ -106,6 +124,6 @@ bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unre
                 return false;
         if (!code->is_leaf)
                 return true;
-        *is_unreadp = memory_read(code->process->pid, code->pc - MADE_END_BEFORE, bytes, sizeof(bytes));
+        *is_unreadp = !read_code(code, code->pc - MADE_END_BEFORE, bytes, sizeof(bytes));
         return !*is_unreadp && !made_frame_may_be_gone(bytes);
 }

@@ -18,6 +18,7 @@ enum {
         MADE_CODE_SIZE = 32,            /* bytes of a function that are looked at */
         MADE_END_BEFORE = 8,            /* bytes in front of a pc that are looked at */
         MADE_END_SIZE = 10,             /* the same with two of the instruction there */
+        MADE_MAX_READS = 16,            /* reads of code for one stack */
         MADE_N_KNOWN = 256,             /* functions that are known; a power of two */
 };
 
@@ -43,8 +44,17 @@ typedef struct MadeFrames {
         MadeFunction known[MADE_N_KNOWN];
 } MadeFrames;
 
+/* Reads of the code of one stack; `{ .memory = -1 }` at its begin. */
+typedef struct MadeReads {
+        int memory;                     /* memory_open(), at the first one; -1 = not yet, or refused */
+        unsigned n;
+} MadeReads;
+
+void made_reads_end(MadeReads *reads);
+
 typedef struct MadeCode {
         const Process *process;
+        MadeReads *reads;
         uint64_t serial;                /* another one whenever code may be another */
         uint64_t start, pc;
         bool is_leaf;                   /* it was interrupted at the pc */
@@ -52,6 +62,6 @@ typedef struct MadeCode {
 
 /*
  * Whether the frame pointer at the pc leads to the function's own frame. *is_unreadp: the code could not be
- * read at this moment.
+ * read at this moment, or other code of the stack has taken all of its reads.
  */
 bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp);

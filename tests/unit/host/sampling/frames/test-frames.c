@@ -8,6 +8,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/frames/frames.h"
 #include "host/sampling/frames/goexit.h"
+#include "host/sampling/frames/made-frame.h"
 #include "oracle.h"
 #include "stat-reset.h"
 
@@ -508,6 +509,41 @@ Test(frames, ends_a_stack_at_a_frame_that_may_be_another_functions) {
                         cr_assert_eq(n, cases[i].is_own ? 2 : 1, "case %zu", i);
                         cr_assert_eq(frame_of(&b, index, 0).address, cases[i].leaf);
                 }
+        }
+        bench_end(&b);
+        munmap(page, 4096);
+}
+
+static int give_near_start(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                           uint64_t *startp) {
+        *startp = address & ~63ull;
+        return 0;
+}
+
+/* Each frame is of a function of its own. Those that are known cost no read the next time. */
+Test(frames, reads_so_much_code_for_one_stack_only) {
+        enum { N = MADE_MAX_READS + 4 };
+        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                             -1, 0);
+        const FramesNaming naming = { .start = give_near_start };
+        const size_t expected[] = { MADE_MAX_READS, N };        /* the leaf takes two reads */
+        Bench b = bench(getpid());
+        uint64_t user[N];
+
+        for (size_t i = 0; i < N; i++) {
+                memcpy(page + 64 * i, "\x55\x48\x89\xe5", 4);
+                user[i] = ((uint64_t)(uintptr_t)page + 64 * i + 16) | ABI_FRAME_UNPROVED;
+        }
+        frames_set_naming(b.frames, &naming);
+        for (int again = 0; again < 2; again++) {
+                enum abi_stack_end end = ABI_STACK_COMPLETE;
+                uint32_t index;
+                size_t n;
+
+                cr_assert_eq(stack_of(&b, NULL, 0, user, N, &end, &index), 0);
+                window_get_stack(b.window, index, &n);
+                cr_assert_eq(n, expected[again], "%zu", n);
+                cr_assert_eq(end, again ? ABI_STACK_COMPLETE : ABI_STACK_UNPROVED);
         }
         bench_end(&b);
         munmap(page, 4096);

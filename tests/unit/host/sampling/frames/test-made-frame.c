@@ -70,8 +70,9 @@ Test(made_frame, is_looked_at_again_once_the_code_may_be_another) {
         static MadeFrames frames;
         uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         Process process = { .pid = getpid(), .generation = 7 };
-        MadeCode code = { .process = &process, .serial = 1, .start = (uint64_t)(uintptr_t)page,
-                          .pc = (uint64_t)(uintptr_t)page + 16 };
+        MadeReads reads = { .memory = -1 };
+        MadeCode code = { .process = &process, .reads = &reads, .serial = 1,
+                          .start = (uint64_t)(uintptr_t)page, .pc = (uint64_t)(uintptr_t)page + 16 };
         static const uint8_t with[] = { 0x55, 0x48, 0x89, 0xe5 };
         bool is_unread;
 
@@ -96,4 +97,44 @@ Test(made_frame, is_looked_at_again_once_the_code_may_be_another) {
         code.serial = 3;
         cr_assert_not(made_frames_are_own(&frames, &code, &is_unread), "nothing is there to be read");
         cr_assert(is_unread);
+        made_reads_end(&reads);
+}
+
+/* Of each function one read; those that are known take none. */
+Test(made_frame, is_looked_at_in_so_many_functions_of_a_stack_only) {
+        static uint8_t page[4096];
+        static MadeFrames frames;
+        Process process = { .pid = getpid(), .generation = 7 };
+        MadeReads reads = { .memory = -1 };
+        MadeCode code = { .process = &process, .reads = &reads, .serial = 1 };
+        bool is_unread;
+
+        memset(page, 0x90, sizeof(page));
+        for (size_t i = 0; i <= MADE_MAX_READS; i++) {
+                code.start = (uint64_t)(uintptr_t)page + 64 * i;
+                code.pc = code.start + 16;
+                made_frames_are_own(&frames, &code, &is_unread);
+                cr_assert_eq(is_unread, i == MADE_MAX_READS, "%zu", i);
+        }
+        made_reads_end(&reads);
+        cr_assert_eq(reads.memory, -1);
+        reads.n = MADE_MAX_READS;
+        code.start -= 64;
+        made_frames_are_own(&frames, &code, &is_unread);
+        cr_assert_not(is_unread);
+}
+
+Test(made_frame, of_a_process_that_has_the_pid_by_now_is_not_looked_at) {
+        static uint8_t page[4096];
+        static MadeFrames frames;
+        const Process process = { .pid = getpid(), .start_time_ns = 1, .generation = 7 };
+        MadeReads reads = { .memory = -1 };
+        const MadeCode code = { .process = &process, .reads = &reads, .start = (uint64_t)(uintptr_t)page,
+                                .pc = (uint64_t)(uintptr_t)page + 16 };
+        bool is_unread;
+
+        memset(page, 0x90, sizeof(page));
+        cr_assert_not(made_frames_are_own(&frames, &code, &is_unread));
+        cr_assert(is_unread);
+        made_reads_end(&reads);
 }
