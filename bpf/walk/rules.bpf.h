@@ -31,7 +31,7 @@ enum {
         RULES_N_REGISTERS = 16,
         /* Words of a frame that are looked at; the proof of a larger one would cost too much. */
         RULES_MAX_FRAME_WORDS = 512,
-        RULES_MAX_WORDS = 4096,         /* words of a walk that are looked up: some 50 ns each */
+        RULES_MAX_WORDS = 4096,         /* words of a walk that may be code: some 50 ns each */
 };
 
 /*
@@ -91,7 +91,7 @@ struct rules {
         uint32_t is_strict;             /* where there is no row, rbp is no frame pointer */
         uint64_t signal_frame;          /* the registers lie there, in the kernel's frame; 0 = below */
         struct rows_place word_place;   /* mapping of the last word that was looked up */
-        uint32_t n_words;               /* words of the stack that were looked up in the mappings */
+        uint32_t n_words;               /* words of the stack that were looked at by rules_word_of() */
         uint32_t reserved;
         struct rules_probes probes;
         /* registers of frame 0, by the processor's part */
@@ -217,12 +217,11 @@ APART int rules_word_of(struct rules *rules, uint64_t word) {
 
         if (!rules)
                 return RULES_WORD_DATA;
+        rules->n_words++;
         place = &rules->word_place;
-        if (word - place->start >= place->size) {
-                rules->n_words++;
-                if (rows_find_place(rules->space, rules->generation, word, place) == ABI_STACK_NO_MAPPING)
-                        return RULES_WORD_DATA;
-        }
+        if (word - place->start >= place->size &&
+            rows_find_place(rules->space, rules->generation, word, place) == ABI_STACK_NO_MAPPING)
+                return RULES_WORD_DATA;
         return rules_is_behind_call(word) ? RULES_WORD_RETURN : RULES_WORD_CODE;
 }
 
@@ -247,13 +246,14 @@ APART int rules_doubt(struct unwind *unwind, struct rules *rules) {
         if (rules->is_sp_lost || (unwind->bp & 7) || unwind->bp - at > UNWIND_MAX_JUMP)
                 return 0;
         for (uint32_t i = 0; i < RULES_MAX_FRAME_WORDS && at < unwind->bp; i++) {
-                if (!window_read_word(&unwind->window, at, &word))
+                /* Once a walk has looked so much up, each frame made at run time that follows is in doubt. */
+                if (rules->n_words >= RULES_MAX_WORDS || !window_read_word(&unwind->window, at, &word))
                         return 1;
                 if (rules_may_be_code(word) && rules_word_of(rules, word) == RULES_WORD_RETURN)
                         return 1;
                 at += 8;
         }
-        if (at < unwind->bp || rules->n_words > RULES_MAX_WORDS ||
+        if (at < unwind->bp || rules->n_words >= RULES_MAX_WORDS ||
             !window_read_pair(&unwind->window, at, &next, &word))
                 return 1;
         word = unwind_return_address(word);

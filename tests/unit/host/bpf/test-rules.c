@@ -781,6 +781,38 @@ Test(rules, mark_a_frame_made_at_run_time_that_is_too_large_to_prove) {
         shim_areas[1].size = 0;
 }
 
+/*
+ * 78 frames of 102 words that may be addresses of code: in no mapping, or in one that is known, behind no
+ * call. From where the walk has looked at RULES_MAX_WORDS of them, none is proved, and no word is looked at.
+ */
+Test(rules, mark_frames_made_at_run_time_once_a_walk_has_looked_at_too_many_words) {
+        enum { MANY = STACK - 0x100000, N_MANY = 2 * RULES_MAX_WORDS, N_DATA = 102, SIZE = N_DATA + 2 };
+        static uint64_t many[N_MANY];
+        static uint8_t made[0x100];
+        const unsigned n = N_MANY / SIZE, n_proved = RULES_MAX_WORDS / (N_DATA + 1);
+        const uint64_t data[] = { OTHER + 8, TEXT + F_NONE };
+
+        map_made_code();
+        put_calls(F_RSP);
+        made[0x4b] = 0xe8;              /* a call in front of JIT + 0x50 */
+        shim_areas[2] = (ShimArea){ .address = JIT, .size = sizeof(made), .data = made };
+        shim_areas[3] = (ShimArea){ .address = MANY, .size = sizeof(many), .data = many };
+        for (size_t k = 0; k < ARRAY_SIZE(data); k++) {
+                for (unsigned i = 0; i < n * SIZE; i++)
+                        many[i] = data[k];
+                for (unsigned i = 0; i < n; i++) {
+                        many[i * SIZE + N_DATA] = i + 1 < n ? MANY + 8 * ((i + 1) * SIZE + N_DATA) : 0;
+                        many[i * SIZE + N_DATA + 1] = JIT + 0x50;
+                }
+                walk_from(JIT + 0x10, MANY, MANY + 8 * N_DATA, 0, 512);
+                cr_assert_eq(unwind.n_frames, n + 1, "%zu: %u", k, unwind.n_frames);
+                cr_assert_eq(rules.n_words, RULES_MAX_WORDS, "%zu: %u", k, rules.n_words);
+                for (unsigned i = 0; i < n; i++)
+                        cr_assert_eq(!(frames[i] & ABI_FRAME_UNPROVED), i < n_proved, "%zu: %u", k, i);
+        }
+        shim_areas[1].size = shim_areas[2].size = shim_areas[3].size = 0;
+}
+
 /* The handler's frame is known by rows; whether the interrupted code still has its own is not. */
 Test(rules, end_at_a_frame_made_at_run_time_that_a_signal_interrupted) {
         map_made_code();
