@@ -16,8 +16,10 @@
  *
  * A word of that stack whose low two bits are 00 is a return address; all others are tagged terms. Its
  * outermost one, `bottom`, is code of no module, the same for all processes. A walk that meets it is whole.
+ * Any other one outside of all modules is none that is known here, and ends the walk.
  * Most of C is called by fragments, code of the JIT that is of no module, too. These are called with any
- * address: their caller is the first of three words that lies in a module, whatever its low bits.
+ * address: their caller is the first of three words that lies in a module, whatever its low bits. Where none
+ * of the three does, functions behind them may not be its callers, and are left out.
  *
  * Frames are told as pc and cookie; names are the daemon's. Includes nothing, as python.bpf.h. x86-64 alone.
  */
@@ -37,8 +39,16 @@ enum {
 /* Outcomes of a walk over a stack of Erlang. */
 enum beam_end {
         BEAM_END_WHOLE,
-        BEAM_END_CUT,                   /* too many frames or words, or memory that is not there */
-        BEAM_END_LOST,                  /* no word says where the stack is */
+        BEAM_END_CUT,                   /* too many frames or words, or what is no code or memory */
+        BEAM_END_LOST,                  /* no word says where the stack is, or who has called a fragment */
+};
+
+/* What code of the JIT does to rsp behind a call of C. */
+enum beam_way {
+        BEAM_WAY_NEITHER,
+        BEAM_WAY_RBP,                   /* it has it from rbp */
+        BEAM_WAY_STOP,                  /* it has it from the process */
+        BEAM_WAY_UNREAD,                /* the code cannot be read */
 };
 
 struct beam {
@@ -58,6 +68,10 @@ static inline bool beam_read(uint64_t address, uint64_t *word) {
 
 static inline bool beam_is_fragment(const struct beam_process *process, uint64_t pc) {
         return process->modules - 1 - pc < BEAM_MAX_FRAGMENTS;
+}
+
+static inline bool beam_is_module(const struct beam *beam, const struct beam_process *process, uint64_t pc) {
+        return pc >= beam->low && pc < beam->high && !beam_is_fragment(process, pc);
 }
 
 static inline bool beam_stop(struct beam *beam, uint32_t end) {
@@ -110,14 +124,13 @@ static inline bool beam_fill(struct beam *beam) {
 static inline bool beam_take_loose(struct beam *beam, const struct beam_process *process,
                                    struct unwind *unwind, uint64_t *frames, uint64_t word) {
         beam->loose--;
-        if (word == process->bottom) {
-                unwind->end = ABI_STACK_COMPLETE;
-                return beam_stop(beam, BEAM_END_WHOLE);
+        if (word != process->bottom && beam_is_module(beam, process, word)) {
+                beam->loose = 0;
+                return beam_add(beam, unwind, frames, word, 0);
         }
-        if (word < beam->low || word >= beam->high || beam_is_fragment(process, word))
-                return true;
-        beam->loose = 0;
-        return beam_add(beam, unwind, frames, word, 0);
+        if (word == process->bottom || !beam->loose)
+                return beam_stop(beam, BEAM_END_LOST);
+        return true;
 }
 
 /* Looks at one word of the stack. Return: whether there is more to do. */
@@ -144,22 +157,24 @@ static inline bool beam_take(struct beam *beam, const struct beam_process *proce
         /* Code that traces calls and returns is no function's; 0 is no term. */
         if (!word || (word & 3) || beam_is_fragment(process, word))
                 return true;
+        if (!beam_is_module(beam, process, word))
+                return beam_stop(beam, BEAM_END_CUT);
         return beam_add(beam, unwind, frames, word, 0);
 }
 
-/* What the code at @pc does to rsp first: 1 = it has it from rbp, 2 = from the process, 0 = neither. */
+/* What the code at @pc does to rsp first. Return: enum beam_way. */
 static inline uint32_t beam_look(struct beam *beam, const struct beam_process *process, uint64_t pc) {
         if (bpf_probe_read_user(beam->code, BEAM_CODE, (const void *)pc))
-                return 0;
+                return BEAM_WAY_UNREAD;
         for (uint32_t i = 0; i < BEAM_CODE - 4; i++) {
                 const uint8_t *code = beam->code + i;
 
                 if (code[0] == 0x48 && code[1] == 0x89 && code[2] == 0xec)
-                        return 1;
+                        return BEAM_WAY_RBP;
                 if (code[0] == 0x49 && code[1] == 0x8b && code[2] == 0x65 && code[3] == process->stop)
-                        return 2;
+                        return BEAM_WAY_STOP;
         }
-        return 0;
+        return BEAM_WAY_NEITHER;
 }
 
 /* Address of the process that the scheduler runs whose C code is called from @sp; false = no scheduler's. */
@@ -204,9 +219,11 @@ static inline uint64_t beam_stack(struct beam *beam, const struct beam_process *
         if (!*currentp)
                 return 0;
         way = beam_look(beam, process, unwind->pc);
-        if (way == 1)
+        if (way == BEAM_WAY_RBP)
                 return unwind->bp;
-        return (way == 2 || !is_leaf) && beam_read(*currentp + process->stop, &stop) ? stop : 0;
+        if (way == BEAM_WAY_UNREAD || (way == BEAM_WAY_NEITHER && is_leaf))
+                return 0;
+        return beam_read(*currentp + process->stop, &stop) ? stop : 0;
 }
 
 /* There is no room for a frame of Erlang in place of the native one, or no code: that one stays. */

@@ -199,9 +199,31 @@ Test(beam_walk, a_fragment_is_looked_behind_for_three_words) {
         PUT(SMALL, LIST, LOOSE, TWO);
         cr_assert(walk(1, FRAGMENT, NATIVE_STACK, STACK));
         CHECK(1, false, ABI_STACK_COMPLETE, LOOSE, TWO);
+        /* none of the three is its caller: functions behind them may not be, either */
         PUT(SMALL, LIST, ATOM, LOOSE, TWO);
         cr_assert(walk(1, FRAGMENT, NATIVE_STACK, STACK));
-        CHECK(1, false, ABI_STACK_COMPLETE, TWO);
+        check(1, NULL, 0, false, ABI_STACK_RUNTIME);
+        cr_assert_eq(beam.end, BEAM_END_LOST);
+        cr_assert(walk(0, FRAGMENT, STACK, 0));
+        CHECK(0, true, ABI_STACK_RUNTIME, FRAGMENT);
+        cr_assert_eq(beam.end, BEAM_END_LOST);
+        /* nor has the process any other function */
+        PUT(SMALL);
+        cr_assert(walk(1, FRAGMENT, NATIVE_STACK, STACK));
+        check(1, NULL, 0, false, ABI_STACK_RUNTIME);
+        cr_assert_eq(beam.end, BEAM_END_LOST);
+}
+
+/* With `+JPperf true` saved frame pointers lie there, which have the same low bits as addresses of code. */
+Test(beam_walk, a_word_outside_of_all_modules_is_no_caller) {
+        const uint64_t others[] = { STACK + 64, END, MODULES - BEAM_MAX_FRAGMENTS - 4 };
+
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                PUT(ONE, others[i], TWO);
+                cr_assert(walk(0, LEAF, STACK, 0));
+                CHECK(0, true, ABI_STACK_RUNTIME, LEAF, ONE);
+                cr_assert_eq(beam.end, BEAM_END_CUT);
+        }
 }
 
 Test(beam_walk, code_that_traces_is_no_function) {
@@ -230,6 +252,18 @@ Test(beam_walk, a_scheduler_that_collects_for_a_process_has_its_stack_from_it) {
         put_way(LEAF + 1, "\x90", 1);
         cr_assert(walk(2, LEAF + 1, NATIVE_STACK, 0x1234));
         CHECK(2, false, ABI_STACK_COMPLETE, LEAF + 1, ONE, TWO);
+}
+
+Test(beam_walk, code_that_cannot_be_read_says_nothing_of_the_stack) {
+        PUT(MODULES + 0x40, MODULES + 0x80);
+        shim_areas[2].size = LEAF + 1 - CODE + BEAM_CODE;
+        put_way(LEAF + 1, "\x90", 1);
+        cr_assert(walk(2, LEAF + 1, NATIVE_STACK, STACK));
+        CHECK(2, false, ABI_STACK_COMPLETE, LEAF + 1, MODULES + 0x40, MODULES + 0x80);
+        shim_areas[2].size--;
+        cr_assert(walk(2, LEAF + 1, NATIVE_STACK, STACK));
+        CHECK(2, false, ABI_STACK_RUNTIME, LEAF + 1);
+        cr_assert_eq(beam.end, BEAM_END_LOST);
 }
 
 Test(beam_walk, a_scheduler_without_a_process_is_called_so) {
