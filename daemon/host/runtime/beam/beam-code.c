@@ -221,6 +221,18 @@ static int find_modules(const BeamReader *reader, struct beam_process *process) 
         return 0;
 }
 
+/*
+ * With `+JPperf true` each frame has a saved frame pointer, which looks as an address of code does, and
+ * fragments are other ones. Those stacks are walked as native ones, by these pointers.
+ */
+static int check_layout(const BeamReader *reader, const BeamOpened *opened, uint64_t bias) {
+        uint32_t layout = 0;
+
+        if (opened->frame_layout && !read_at(reader, opened->frame_layout + bias, &layout, sizeof(layout)))
+                return BEAM_CODE_E_LATER;
+        return layout ? BEAM_CODE_E_POINTERS : 0;
+}
+
 int beam_code_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                    struct beam_process *process) {
         int r;
@@ -231,7 +243,8 @@ int beam_code_find(const BeamReader *reader, const BeamOpened *opened, uint64_t 
                                           .end = PROCESS_END };
         if (!read_word(reader, opened->bottom + bias, &process->bottom) || !process->bottom)
                 return BEAM_CODE_E_LATER;
-        r = find_schedulers(reader, opened, bias, process);
+        r = check_layout(reader, opened, bias);
+        r = r ?: find_schedulers(reader, opened, bias, process);
         r = r ?: find_tables(reader, opened, bias, &process->ranges);
         return r ?: find_modules(reader, process);
 }

@@ -38,13 +38,14 @@ enum {
         BEAM_CODE_E_LATER,              /* the process has just begun */
         BEAM_CODE_E_UNKNOWN,            /* layout is another one */
         BEAM_CODE_E_MANY,               /* too many schedulers */
+        BEAM_CODE_E_POINTERS,           /* its stacks have frame pointers */
         BEAM_CODE_E_N,
 };
 
 /*
  * Looks where a process of @opened, with its file at @bias, keeps its modules and schedulers. Reads by
  * @reader->read alone. Return: 0 with *process, but for its generation; or BEAM_CODE_E_LATER, _UNKNOWN,
- * _MANY.
+ * _MANY, _POINTERS.
  */
 int beam_code_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                    struct beam_process *process);

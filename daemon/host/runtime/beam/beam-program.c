@@ -137,6 +137,7 @@ int beam_open(int fd, const void *data, uint64_t size, BeamOpened *opened) {
             !find(&image, "erts_no_schedulers", &opened->n_schedulers) ||
             !find(&image, "erts_atom_table", &opened->atoms) || !find_data(&image, opened))
                 return unknown(opened, release, "its variables have no symbols");
+        find(&image, "erts_frame_layout", &opened->frame_layout);
         snprintf(opened->reason, sizeof(opened->reason), "Erlang/OTP %u", release);
         return 0;
 }

@@ -22,6 +22,7 @@ typedef struct BeamOpened {
         uint64_t active;                /* the index of the code in force */
         uint64_t schedulers, n_schedulers;
         uint64_t atoms;                 /* the table of atoms */
+        uint64_t frame_layout;          /* layout of frames, 4 bytes; 0 = a build with one alone */
         uint64_t data, data_size;       /* all variables */
         char reason[BEAM_MAX_REASON];   /* `Erlang/OTP 25`; if the result is not 0, what is not known */
 } BeamOpened;

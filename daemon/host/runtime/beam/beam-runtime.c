@@ -84,6 +84,13 @@ static int find(BeamState *state) {
         return beam_link_find(state->process.link, &state->found, &said) ? BEAM_CODE_E_LATER : said;
 }
 
+/* Why a process is not walked, whose file is known. */
+static const char *reason(int r) {
+        if (r == BEAM_CODE_E_POINTERS)
+                return "frame pointers (+JPperf true): see its perf map";
+        return r == BEAM_CODE_E_MANY ? "more than 64 schedulers" : "layout unknown";
+}
+
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         BeamState *state = *statep;
         int r = state ? 0 : make_state(&state, subject);
@@ -102,7 +109,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 return RUNTIME_E_LATER;
         if (r) {
                 snprintf(text, RUNTIMES_MAX_TEXT, "%.*s: not walked: %s", BEAM_MAX_REASON - 1, state->opened.reason,
-                         r == BEAM_CODE_E_MANY ? "more than 64 schedulers" : "layout unknown");
+                         reason(r));
                 return RUNTIME_E_UNKNOWN;
         }
         state->found.generation = subject->generation;

@@ -73,6 +73,7 @@ static void find(const uint8_t *data, size_t size) {
                                     .schedulers = FILE_VARIABLES + 8,
                                     .n_schedulers = FILE_VARIABLES + 16,
                                     .atoms = FILE_VARIABLES + ATOMS,
+                                    .frame_layout = FILE_VARIABLES + 24,
                                     .data = FILE_VARIABLES,
                                     .data_size = 0x2000 };
         struct beam_process process;

@@ -8,6 +8,7 @@ oracle.enter()
 
 import collections
 import itertools
+import pathlib
 import re
 import shutil
 
@@ -47,6 +48,13 @@ def of_erlang(sample):
     frames = list(reversed(sample.frames))
     n = next((i for i, f in enumerate(frames) if f.type != "beam"), len(frames))
     return [(f.name, f.line or 0) for f in frames[:n]], frames[n:]
+
+
+def of_map(sample):
+    """burn/1 and its callers by Erlang's own perf map, the outermost first, from where all of them have names."""
+    names = [(f.name or "").replace("'", "") for f in sample.frames]
+    names = names[names.index("$" + BURN):] if "$" + BURN in names else []
+    return collapsed(name[1:] for name in itertools.takewhile(lambda name: name.startswith("$"), names))[::-1]
 
 
 def verdict(places, truth):
@@ -143,6 +151,32 @@ class Beam(session.NamingCase):
         release = self.run_command([erl(), "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt()."],
                                    expect=0).stdout
         self.assertRegex(said, re.escape(f"Erlang/OTP {release}") + "  ")
+
+    def test_frame_pointers_are_refused_in_words_and_no_chain_is_wrong(self):
+        """`+JPperf true` puts a frame pointer beside each return address, which looks as one."""
+        truth = set().union(*self.truth().values())
+        above = {tuple(collapsed(name for name, _ in chain)) for chain in truth}
+        self.flags = ("+JPperf", "true")
+        child = self.spawn(self.command("1"))
+        for name in (f"perf-{child.pid}.map", f"jit-{child.pid}.dump"):
+            self.addCleanup(pathlib.Path("/tmp", name).unlink, missing_ok=True)
+        child.wait_for("ready")
+        said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+        self.assertRegex(said, r"Erlang/OTP \d+: not walked: frame pointers \(\+JPperf true\)")
+        run = self.start("--pid", child.pid, *HZ)
+        self.wait_for(run, lambda samples: sum(bool(of_map(s)) for s in samples) >= N // 5,
+                      f"{N // 5} samples in {BURN} by the perf map")
+        samples = run.stop().of(child.pid)
+        child.stop(9)
+        self.assertFalse([f for s in samples for f in s.frames if f.type == "beam"])
+        chains = [tuple(names[:-1]) for names in map(of_map, samples) if len(names) > 1]
+        wrong = collections.Counter(names for names in chains
+                                    if not any(chain[-len(names):] == names for chain in above))
+        print(f"# {len(samples)} samples, {len(chains)} with callers of {BURN}, {len(wrong)} wrong", flush=True)
+        for names, n in wrong.most_common(6):
+            print(f"# {n} {' > '.join(names[-8:])}", flush=True)
+        self.assertFalse(wrong)
+        self.assertGreater(len(chains), 0)
 
     def test_off_is_off(self):
         child = self.spawn(self.command("1", "recursion"))

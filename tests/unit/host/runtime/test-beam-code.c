@@ -252,6 +252,7 @@ static const BeamOpened opened = { .bottom = FILE_VARIABLES,
                                    .schedulers = FILE_VARIABLES + 16,
                                    .n_schedulers = FILE_VARIABLES + 24,
                                    .atoms = FILE_VARIABLES + 0x200,
+                                   .frame_layout = FILE_VARIABLES + 32,
                                    .data = FILE_VARIABLES,
                                    .data_size = 0x1000 };
 
@@ -303,6 +304,20 @@ Test(beam_code, a_process_that_has_just_begun_is_asked_again) {
         cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_LATER);
         put(VARIABLES, 0);
         cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_LATER);
+}
+
+/* ERTS_FRAME_LAYOUT_FP_RA is 1; the words behind the variable are none of it. */
+Test(beam_code, a_process_whose_frames_have_frame_pointers_is_refused) {
+        BeamOpened without = opened;
+        struct beam_process process;
+
+        put_process();
+        put(VARIABLES + 32, 0xabcd00000000ull);
+        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), 0);
+        put(VARIABLES + 32, 1);
+        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_POINTERS);
+        without.frame_layout = 0;
+        cr_assert_eq(beam_code_find(&reader, &without, BIAS, &process), 0);
 }
 
 Test(beam_code, another_layout_is_said_to_be_one) {
