@@ -20,6 +20,7 @@ enum {
         CHUNK = 64 << 10,
         RELEASE = 25,                   /* the release whose structs beam-code.c knows */
         MAX_DIGITS = 3,
+        MAX_SEARCHED = 64 << 20,        /* bytes of all segments, for the banner */
 };
 
 static const char banner[] = "Erlang/OTP ";     /* `Erlang/OTP 25%s [erts-13.1.5] …`, which `erl` prints */
@@ -70,10 +71,11 @@ static unsigned chunk_release(const char *chunk, size_t n) {
         return release;
 }
 
-/* Return: 0 = the file does not say. */
+/* Return: 0 = the file does not say, or is too large to be searched. */
 static unsigned find_release(const DynamicImage *image) {
         static char chunk[CHUNK + 1];
         const size_t step = CHUNK - sizeof(banner) - MAX_DIGITS - sizeof(banner_end);
+        uint64_t n_left = MAX_SEARCHED;
 
         for (unsigned i = 0; i < image->n_headers; i++) {
                 const Elf64_Phdr *header = &image->headers[i];
@@ -84,6 +86,9 @@ static unsigned find_release(const DynamicImage *image) {
                         size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK);
                         unsigned release;
 
+                        if (n > n_left)
+                                return 0;
+                        n_left -= n;
                         if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
                                 break;
                         chunk[n] = '\0';

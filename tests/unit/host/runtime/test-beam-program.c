@@ -6,6 +6,7 @@
  */
 
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,50 @@ Test(beam_program, a_release_is_read_whole_wherever_it_lies) {
                 cr_expect_eq(strncmp(opened.reason, "Erlang/OTP 25: ", 15), 0, "%zu: %s", at, opened.reason);
                 memset(constants + at, 0, sizeof(text));
         }
+        free(data);
+}
+
+/* A segment of constants behind the others; PT_GNU_STACK gives it its place among the headers. */
+static char *add_segment(char *data, size_t size, size_t n) {
+        char *grown = calloc(1, size + n);
+        Elf64_Ehdr header;
+        Elf64_Phdr segment;
+
+        cr_assert_not_null(grown);
+        memcpy(grown, data, size);
+        memcpy(&header, grown, sizeof(header));
+        for (unsigned i = 0; i < header.e_phnum; i++) {
+                char *at = grown + header.e_phoff + i * sizeof(segment);
+
+                memcpy(&segment, at, sizeof(segment));
+                if (segment.p_type != PT_GNU_STACK)
+                        continue;
+                segment = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = size,
+                                        .p_vaddr = 1ull << 32, .p_filesz = n, .p_memsz = n };
+                memcpy(at, &segment, sizeof(segment));
+                return grown;
+        }
+        cr_assert_fail("gcc writes PT_GNU_STACK");
+        return NULL;
+}
+
+Test(beam_program, a_release_is_searched_in_so_many_bytes_only) {
+        enum { MIB = 1 << 20, N = 70 * MIB };
+        static const char text[] = "Erlang/OTP 25%s [erts-13.1.5]";
+        char *constants, *data, *grown;
+        BeamOpened opened;
+        size_t size;
+
+        data = make_library(EXTENSIONS, &size, &constants);
+        grown = add_segment(data, size, N);
+        memcpy(grown + size + 60 * MIB, text, sizeof(text));
+        beam_open(-1, grown, size + N, &opened);
+        cr_expect_eq(strncmp(opened.reason, "Erlang/OTP 25: ", 15), 0, "%s", opened.reason);
+        memset(grown + size + 60 * MIB, 0, sizeof(text));
+        memcpy(grown + size + 66 * MIB, text, sizeof(text));
+        beam_open(-1, grown, size + N, &opened);
+        cr_expect_str_eq(opened.reason, "Erlang/OTP: not walked: layout unknown; 25 is known");
+        free(grown);
         free(data);
 }
 
