@@ -82,7 +82,9 @@ bool v8_sizes_search(int fd, uint64_t file_size, uint64_t *atp, V8Sizes *sizes) 
         static uint8_t chunk[CHUNK + V8_N_SCALES * V8_MAX_BYTECODES];
         ssize_t n;
 
-        if (fd < 0 || file_size > MAX_FILE || *atp >= file_size)
+        if (file_size > MAX_FILE)
+                *atp = file_size;       /* it is too large, and no name has to wait for it */
+        if (fd < 0 || *atp >= file_size)
                 return false;
         n = file_pread(fd, chunk, (size_t)MIN((uint64_t)sizeof(chunk), file_size - *atp), *atp);
         if (n > 0 && take_found(chunk, (size_t)n, sizes)) {

@@ -79,6 +79,20 @@ Test(v8_baseline, a_file_is_searched_part_by_part) {
         close(fd);
 }
 
+Test(v8_baseline, a_file_that_is_too_large_is_searched_at_once_and_has_none) {
+        const uint64_t size = (512ull << 20) + 1;
+        int fd = memfd_create("v8", MFD_CLOEXEC);
+        uint64_t searched = 0;
+        V8Sizes found = { 0 };
+
+        cr_assert_eq(ftruncate(fd, (off_t)size), 0);
+        cr_assert_eq(pwrite(fd, file, sizeof(file), 0), (ssize_t)sizeof(file));
+        cr_assert_not(v8_sizes_search(fd, size, &searched, &found));
+        cr_assert_eq(searched, size, "nothing is left to be searched");
+        cr_assert_not(v8_sizes_find(fd, size, &searched, &found));
+        close(fd);
+}
+
 /* Prologue of 28 bytes; bytecodes at 0 (8 bytes of code), 2 (132), 3 with a prefix (16), 7 (4). */
 static const uint8_t steps[] = { 28, 8, 0x84, 0x01, 16, 4 };
 static const uint8_t bytecodes[] = { OTHER, 9, 12, 0, OTHER, 1, 2, 12 };
