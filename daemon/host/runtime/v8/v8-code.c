@@ -355,7 +355,7 @@ static bool leave_exit(const V8Reader *reader, const Deopt *deopt, int32_t *offs
         int64_t at = index_or(reader, V8_DEOPT_POSITIONS, OLD_POSITIONS), exit;
         int32_t start, n_eager, n_lazy, pc;
 
-        if (!number_at(reader, deopt, at + EXIT_START, &start) || !start || *offsetp < start)
+        if (!number_at(reader, deopt, at + EXIT_START, &start) || start <= 0 || *offsetp < start)
                 return true;
         exit = (*offsetp - start) / EXIT_SIZE;
         if (!number_at(reader, deopt, at + N_EAGER, &n_eager) ||

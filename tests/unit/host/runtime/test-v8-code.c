@@ -366,6 +366,12 @@ Test(v8_code, a_caller_that_has_lost_its_code_is_where_its_exit_says) {
                 cr_assert_eq(answer.n, rows[i].n, "%u", rows[i].pc);
                 cr_assert_eq(answer.functions[0].line, rows[i].line, "%u", rows[i].pc);
         }
+        /* no exit begins there: the place is the pc's own */
+        set(deopt_data, 16 + 8 * 8, small(INT32_MIN));
+        frame(words, RUNTIME_V8_COMPILED, CODE + 100, own, V8_NO_OFFSET);
+        cr_assert_eq(name(words), 0);
+        cr_assert_eq(answer.n, 2);
+        cr_assert_eq(answer.functions[0].line, 4);
 }
 
 Test(v8_code, a_return_address_belongs_to_the_call_before_it) {
