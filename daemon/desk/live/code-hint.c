@@ -24,8 +24,10 @@ static const struct {
         { "libmono", "`mono --jitmap` names such code" },
         { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
         { "libcoreclr", "DOTNET_PerfMapEnabled=1 names such code" },
-        { "beam.smp", "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
-        { "erl", "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
+        { "beam.smp", "OTP 25 is read by itself (`spanprof targets --verbose` says so); for other releases "
+                  "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
+        { "erl", "OTP 25 is read by itself (`spanprof targets --verbose` says so); for other releases "
+                  "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
         { "wasmtime", "`wasmtime run --profile=perfmap` names such code" },
         { "qemu-", "`-perfmap` of QEMU 8.1 and newer names such code, by addresses of the guest" },
         { "julia", "ENABLE_JITPROFILING=1 names such code" },
