@@ -47,7 +47,7 @@ enum {
 
 /*
  * Whether a thread more may be followed, of @max, where its control group has @group threads already and its
- * user @user. So each other group has half of them left, and each other user an eighth.
+ * user @user. So one group alone leaves half of them to all others, and one user alone an eighth.
  */
 static inline int wait_may_follow(uint32_t max, uint32_t group, uint32_t user, int is_root) {
         return group < max / 2 && (is_root || user < max - max / 8);
