@@ -116,16 +116,27 @@ MountKind mounts_find(const char *text, size_t size, uint32_t major, uint32_t mi
         return find_kind(text, size, major, minor, &type, &type_size);
 }
 
-/* The number of an option `NAME=NUMBER`, among those behind the type. */
+/* The number of the option `NAME=NUMBER`, @name with its `=`, among options with commas between them. */
 static bool option(const char *p, const char *end, const char *name, uint32_t *valuep) {
-        const char *found = memmem(p, (size_t)(end - p), name, strlen(name)), *stop;
+        size_t name_size = strlen(name);
 
-        if (!found)
-                return false;
-        found += strlen(name);
-        for (stop = found; stop < end && *stop >= '0' && *stop <= '9'; stop++)
-                ;
-        return number(found, stop, valuep);
+        while (p < end) {
+                const char *stop = memchr(p, ',', (size_t)(end - p)) ?: end;
+
+                if ((size_t)(stop - p) > name_size && !memcmp(p, name, name_size))
+                        return number(p + name_size, stop, valuep);
+                p = stop + 1;
+        }
+        return false;
+}
+
+/* Reads who has mounted a FUSE. The kernel writes the options; type and source are the text of that user. */
+static void find_user(const char *type, const char *end, MountServer *server) {
+        size_t size;
+        const char *options = nth_field(type, end, 2, &size);
+
+        server->has_user = options && option(options, options + size, "user_id=", &server->user) &&
+                option(options, options + size, "group_id=", &server->group);
 }
 
 bool mounts_find_server(const char *text, size_t size, uint32_t major, uint32_t minor, MountServer *server) {
@@ -136,9 +147,9 @@ bool mounts_find_server(const char *text, size_t size, uint32_t major, uint32_t 
         if (find_kind(text, size, major, minor, &type, &type_size) != MOUNT_REMOTE)
                 return false;
         end = memchr(type, '\n', (size_t)(text + size - type)) ?: text + size;
-        made.is_fuse = !memcmp(type, "fuse", MIN(type_size, (size_t)4));
-        made.has_user = made.is_fuse && option(type, end, "user_id=", &made.user) &&
-                option(type, end, "group_id=", &made.group);
+        made.is_fuse = type_size >= 4 && !memcmp(type, "fuse", 4);
+        if (made.is_fuse)
+                find_user(type, end, &made);
         memcpy(made.type, type, MIN(type_size, sizeof(made.type) - 1));
         *server = made;
         return true;

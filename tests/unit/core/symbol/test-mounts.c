@@ -62,6 +62,28 @@ Test(mounts_find_server, says_who_has_mounted_a_fuse) {
         cr_assert(server.is_fuse && !server.has_user, "without the group");
 }
 
+/* Who mounts a FUSE writes its subtype and its source; the last options are the kernel's text. */
+Test(mounts_find_server, takes_the_user_from_the_options_of_the_kernel_alone) {
+        static const char users[] =
+                "1 1 0:9 / /x rw - fuse user_id=33,group_id=33 rw,user_id=1000,group_id=100\n"
+                "2 1 0:10 / /y rw - fuse.user_id=33,group_id=33 s rw,user_id=1000,group_id=100\n"
+                "3 1 0:11 / /z rw - fuse user_id=33,group_id=33 rw,relatime\n"
+                "4 1 0:12 / /w rw - fuse s rw,xuser_id=33,user_id=1000,group_id=100\n"
+                "5 1 0:13 / /v rw - fuse  rw,user_id=1000,group_id=100\n"
+                "6 1 0:14 / /u rw - fuse s rw,user_id=1000x,group_id=100\n"
+                "7 1 0:15 / /t rw - fuse.user_id=33,group_id=33";
+
+        for (uint32_t minor = 9; minor <= 15; minor++) {
+                MountServer server = { 0 };
+
+                cr_assert(mounts_find_server(users, sizeof(users) - 1, 0, minor, &server));
+                cr_assert(server.is_fuse);
+                cr_assert_eq(server.has_user, minor != 11 && minor < 14, "%u", minor);
+                if (server.has_user)
+                        cr_assert(server.user == 1000 && server.group == 100, "%u", minor);
+        }
+}
+
 Test(mounts_find_remote, says_the_type_of_what_is_remote_and_nothing_else) {
         static const char long_line[] = "1 1 0:9 / /x rw - fuse.a-name-of-a-type-that-is-long s rw\n";
         char type[MOUNTS_TYPE_SIZE] = "as it was";
