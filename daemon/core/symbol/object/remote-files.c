@@ -8,7 +8,8 @@
  *                  └──────▶ left       the server refused, or sent nothing for a second
  *
  * A filesystem that was silent is asked for nothing for a minute, so each costs a second and one place of the
- * reader. A copy gives way to newer ones when there is no room; it is asked for again when it is needed.
+ * reader. A copy that no reading has used for a minute gives way to newer ones when there is no room. Younger
+ * ones stay, and what finds no room is left: two files would take turns for ever.
  */
 #include "core/symbol/object/remote-files.h"
 
@@ -33,7 +34,8 @@ enum {
 #define PATIENCE_NS NS_PER_SEC          /* without a byte more */
 #define LONGEST_NS (20 * NS_PER_SEC)    /* time that one file may take */
 #define SILENT_NS (60 * NS_PER_SEC)     /* until a filesystem is asked again */
-#define BLIND_NS (60 * NS_PER_SEC)      /* until a file is that may have changed without a sign */
+/* Time that an entry stays after its last use. A file that may change without a sign is read anew then. */
+#define USED_NS (60 * NS_PER_SEC)
 
 typedef struct RemoteFile {
         ObjectFile file;
@@ -111,37 +113,40 @@ static uint64_t n_bytes(void) {
         return n;
 }
 
-/* The one that was used longest ago, of those that are not awaited; NULL = all are. */
-static RemoteFile *oldest(bool has_copy) {
+/* The file that was used longest ago, of those that are neither awaited nor in use; NULL = there is none. */
+static RemoteFile *oldest(bool has_copy, uint64_t now_ns) {
         RemoteFile *found = NULL;
 
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *file = &all.files[i];
 
                 if (file->serial && file->state != REMOTE_FILE_AWAITED &&
-                    (!has_copy || file->state == REMOTE_FILE_THERE) &&
+                    (!has_copy || file->state == REMOTE_FILE_THERE) && now_ns >= file->used_ns + USED_NS &&
                     (!found || file->used_ns < found->used_ns))
                         found = file;
         }
         return found;
 }
 
-/* A free place with room for that many bytes, or NULL. */
-static RemoteFile *make_room(uint64_t size) {
-        while (size <= MAX_BYTES && n_bytes() > MAX_BYTES - size) {
-                RemoteFile *gone = oldest(true);
+/* A free place with room for that many bytes, or NULL. What a reading has just used is not dropped. */
+static RemoteFile *make_room(uint64_t size, uint64_t now_ns) {
+        RemoteFile *gone;
 
+        if (size > MAX_BYTES)
+                return NULL;
+        while (n_bytes() > MAX_BYTES - size) {
+                gone = oldest(true, now_ns);
                 if (!gone)
                         return NULL;
                 drop(gone);
         }
-        for (size_t i = 0; i < ARRAY_SIZE(all.files) && size <= MAX_BYTES; i++)
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
                 if (!all.files[i].serial)
                         return &all.files[i];
-        if (size > MAX_BYTES || !oldest(false))
-                return NULL;
-        drop(oldest(false));
-        return make_room(size);
+        gone = oldest(false, now_ns);
+        if (gone)
+                drop(gone);
+        return gone;
 }
 
 static bool is_silent(uint64_t device, uint64_t now_ns) {
@@ -164,7 +169,7 @@ static bool begin(const ObjectFile *file, uid_t owner, int path_fd, const MountS
 
         if (all.n_awaited >= REMOTE_READER_MAX_COPIES)
                 return true;
-        place = make_room(file->size ?: BLIND_BYTES);
+        place = make_room(file->size ?: BLIND_BYTES, now_ns);
         if (!place || start() || !all.reader || remote_reader_ask(all.reader, &request, path_fd))
                 return false;
         all.last_serial++;
@@ -306,7 +311,7 @@ static RemoteFile *find_fresh(const ObjectFile *file, uint64_t now_ns) {
 
         if (known && ((known->state == REMOTE_FILE_LEFT && now_ns - known->heard_ns >= SILENT_NS) ||
                       (known->is_blind && known->state == REMOTE_FILE_THERE &&
-                       now_ns - known->asked_ns >= BLIND_NS))) {
+                       now_ns - known->used_ns >= USED_NS))) {
                 drop(known);
                 known = NULL;
         }
@@ -315,14 +320,15 @@ static RemoteFile *find_fresh(const ObjectFile *file, uint64_t now_ns) {
 
 RemoteState remote_files_ask(ObjectFile *file, uid_t owner, int path_fd, const MountServer *server,
                              int *fdp) {
-        uint64_t now_ns = clock_monotonic_ns();
         RemoteState state = REMOTE_FILE_LEFT;
         RemoteFile *known;
+        uint64_t now_ns;
 
         if (!remote_files_may_come(server))
                 return REMOTE_FILE_LEFT;
         pthread_mutex_lock(&lock);
         tend();
+        now_ns = clock_monotonic_ns();  /* later than each time in the table */
         known = find_fresh(file, now_ns);
         if (known)
                 state = known->state;

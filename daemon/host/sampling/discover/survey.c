@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "core/base/file/directory.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/symbol/object/remote-files.h"
@@ -27,6 +28,8 @@ enum {
         MAX_READS = 1 << 20,
         MAX_OBJECTS = 256,              /* files that several processes have mapped are read once */
 };
+
+#define COPIES_NS (20 * NS_PER_SEC)     /* time that copies of one process' files may take */
 
 /* Return: 0 and what was found in @publication, 1 = we may not look, -ENOMEM. */
 static int find_ring(const Process *process, Publication *publication) {
@@ -65,10 +68,11 @@ static bool is_searched(SelectorReason reason) {
  * that is mapped.
  */
 static int find_threads(Process *process, Publication *publication, ObjectCache *objects) {
+        uint64_t until_ns = clock_monotonic_ns() + COPIES_NS;
         const char *unread;
         int r = process_read_mappings(process, objects);
 
-        while (!r && process->awaits_files && remote_files_wait())
+        while (!r && process->awaits_files && clock_monotonic_ns() < until_ns && remote_files_wait())
                 r = process_read_mappings(process, objects);
         if (!r)
                 publication->thread = thread_context_find(process, &unread);

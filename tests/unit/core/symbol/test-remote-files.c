@@ -38,6 +38,14 @@ static int make_file(const char *name, size_t size) {
         return open(work_path(name), O_PATH | O_CLOEXEC);
 }
 
+/* Zeros that take no room on the disk. */
+static int make_sparse_file(const char *name, off_t size) {
+        _cleanup_(closep) int fd = open(work_path(name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        cr_assert(fd >= 0 && !ftruncate(fd, size));
+        return open(work_path(name), O_PATH | O_CLOEXEC);
+}
+
 static void compare(const char *name, int copy_fd, size_t size) {
         _cleanup_(closep) int fd = open(work_path(name), O_RDONLY | O_CLOEXEC);
         static char wanted[LONG + 1], got[LONG + 1];
@@ -188,6 +196,33 @@ Test(remote_files, of_network_filesystems_and_other_namespaces_come_if_they_are_
         cr_assert(remote_files_may_come(&network));
         cr_assert(remote_files_may_come(&hidden));
         cr_assert(remote_files_may_come(&elsewhere));
+}
+
+/* A program that has both mapped is read again while a file is awaited: that has an end, with one of them. */
+Test(remote_files, that_together_are_over_the_cap_do_not_take_turns) {
+        int path_fds[] = { make_sparse_file("a", 80 << 20), make_sparse_file("b", 80 << 20) }, fd = -1;
+        unsigned n_there = 0, turn = 0;
+        bool is_awaited = true;
+
+        for (; is_awaited && turn < 8; turn++) {
+                n_there = 0;
+                is_awaited = false;
+                for (size_t i = 0; i < ARRAY_SIZE(path_fds); i++) {
+                        ObjectFile file = known(path_fds[i]);
+                        RemoteState state = remote_files_ask(&file, 0, path_fds[i], &own_fuse, &fd);
+
+                        is_awaited |= state == REMOTE_FILE_AWAITED;
+                        n_there += state == REMOTE_FILE_THERE;
+                        if (state == REMOTE_FILE_THERE)
+                                close(fd);
+                }
+                if (is_awaited)
+                        remote_files_wait();
+        }
+        cr_assert_not(is_awaited);
+        cr_assert_eq(n_there, 1);
+        cr_assert_leq(turn, 3);
+        remote_files_stop();
 }
 
 Test(remote_files, many_at_once_wait_for_their_turn) {
