@@ -29,6 +29,7 @@ enum {
         MAX_FILES = 256,
         MAX_BYTES = 128 << 20,          /* copies together; a longer file is left */
         BLIND_BYTES = 16 << 20,         /* room for one whose size is not known yet */
+        MAX_REPLIES = 64,               /* replies that are heard at once */
 };
 
 #define PATIENCE_NS NS_PER_SEC          /* without a byte more */
@@ -55,6 +56,7 @@ static struct {
         int epoll_fd;                   /* with the reader's socket, which may come later; 0 = none yet */
         bool reads_all;
         bool has_failed;                /* no reader can be had */
+        bool has_news;                  /* a file is not awaited any more, and no caller has been told */
         uint32_t last_serial, n_awaited;
         RemoteFile files[MAX_FILES];
 } all;
@@ -231,14 +233,17 @@ static void hear(const RemoteReply *reply, int fd, uint64_t now_ns) {
         closep(&fd);
 }
 
-/* @all_of_them: there is no reader any more. */
-static void give_up_late(uint64_t now_ns, bool all_of_them) {
+static bool is_late(const RemoteFile *file, uint64_t now_ns, int heard) {
+        return heard == REMOTE_READER_E_GONE || now_ns - file->asked_ns >= LONGEST_NS ||
+                (heard == REMOTE_READER_E_NOTHING && now_ns - file->heard_ns >= PATIENCE_NS);
+}
+
+/* @heard: as remote_reader_hear() has returned last. Among replies that wait still may be the file's. */
+static void give_up_late(uint64_t now_ns, int heard) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *file = &all.files[i];
 
-                if (!file->serial || file->state != REMOTE_FILE_AWAITED ||
-                    (!all_of_them && now_ns - file->heard_ns < PATIENCE_NS &&
-                     now_ns - file->asked_ns < LONGEST_NS))
+                if (!file->serial || file->state != REMOTE_FILE_AWAITED || !is_late(file, now_ns, heard))
                         continue;
                 remote_reader_give_up(all.reader, file->serial);
                 leave(file, now_ns);
@@ -246,22 +251,31 @@ static void give_up_late(uint64_t now_ns, bool all_of_them) {
         }
 }
 
-static bool tend(void) {
+/* What is left of the replies makes the descriptor readable again. */
+static void tend(void) {
         uint64_t now_ns = clock_monotonic_ns();
         uint32_t before = all.n_awaited;
         RemoteReply reply;
-        int fd, r;
+        int fd, r = 0;
 
-        if (!all.reader)
-                return false;
-        while (!(r = remote_reader_hear(all.reader, &reply, &fd)))
-                hear(&reply, fd, now_ns);
-        give_up_late(now_ns, r == REMOTE_READER_E_GONE);
+        for (unsigned n = 0; all.reader && n < MAX_REPLIES && !r; n++) {
+                r = remote_reader_hear(all.reader, &reply, &fd);
+                if (!r)
+                        hear(&reply, fd, now_ns);
+        }
+        give_up_late(now_ns, r);
         if (r == REMOTE_READER_E_GONE) {
                 all.reader = remote_reader_free(all.reader);
                 all.has_failed = true;
         }
-        return all.n_awaited < before;
+        all.has_news |= all.n_awaited < before;
+}
+
+static bool take_news(void) {
+        bool has_news = all.has_news;
+
+        all.has_news = false;
+        return has_news;
 }
 
 /* ---- for all threads ---- */
@@ -292,6 +306,7 @@ void remote_files_stop(void) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
                 drop(&all.files[i]);
         all.reader = remote_reader_free(all.reader);
+        all.has_news = false;
         pthread_mutex_unlock(&lock);
 }
 
@@ -385,22 +400,24 @@ bool remote_files_number_of(dev_t device, ino_t copy, uint64_t *numberp, uid_t *
 }
 
 bool remote_files_tend(void) {
-        bool has_changed;
+        bool has_news;
 
         pthread_mutex_lock(&lock);
-        has_changed = tend();
+        tend();
+        has_news = take_news();
         pthread_mutex_unlock(&lock);
-        return has_changed;
+        return has_news;
 }
 
 bool remote_files_wait(void) {
-        bool has_changed = false;
+        bool has_news;
 
         pthread_mutex_lock(&lock);
         while (all.n_awaited) {
                 remote_reader_wait(all.reader, clock_monotonic_ns() + 50 * NS_PER_MS);
-                has_changed |= tend();
+                tend();
         }
+        has_news = take_news();
         pthread_mutex_unlock(&lock);
-        return has_changed;
+        return has_news;
 }

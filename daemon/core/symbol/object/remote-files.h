@@ -61,8 +61,14 @@ bool remote_files_number_of(dev_t device, ino_t copy, uint64_t *numberp, uid_t *
 /* Readable when remote_files_tend() has something to do; -1 = it never is. It stays open. */
 int remote_files_fd(void);
 
-/* Takes copies, and gives up those without progress. Return: whether a file is not awaited any more. */
+/*
+ * Takes copies, and gives up those without progress. Return: whether a file is not awaited any more, of which
+ * neither this nor remote_files_wait() has told before.
+ */
 bool remote_files_tend(void);
 
-/* Waits until no file is awaited, for as long as their servers go on. Return: as remote_files_tend(). */
+/*
+ * Waits until no file is awaited, for as long as their servers go on: 20 s at most. No other thread may ask
+ * meanwhile. Return: as remote_files_tend().
+ */
 bool remote_files_wait(void);

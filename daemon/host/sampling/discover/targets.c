@@ -649,7 +649,10 @@ int targets_reread_awaiting(Targets *targets) {
         int r = 0;
 
         while (!r && (target = next_living(targets, &at)))
-                if (target->process->awaits_files)
+                /* A reading that goes on may have come by the file while it was awaited. */
+                if (target->mappings.reading)
+                        mapping_tracker_outdate(&target->mappings);
+                else if (target->process->awaits_files)
                         r = mapping_tracker_read(&targets->mappings, &target->mappings);
         return error_fold(r);
 }

@@ -151,6 +151,21 @@ Test(remote_files, are_asked_for_once_and_are_there_for_all) {
         cr_assert_eq(remote_files_open(&file, &fd), 1);
 }
 
+/* Who asks hears of all copies that have come: the next call tells of them. */
+Test(remote_files, that_come_while_one_is_asked_for_are_news_once) {
+        int path_fd = make_file("x", 8192), fd = -1;
+        ObjectFile file = known(path_fd);
+        uint64_t until_ns = clock_monotonic_ns() + 60 * NS_PER_SEC;
+
+        while (remote_files_ask(&file, 0, path_fd, &own_fuse, &fd) == REMOTE_FILE_AWAITED &&
+               clock_monotonic_ns() < until_ns)
+                ;
+        cr_assert_geq(fd, 0);
+        cr_assert(remote_files_tend());
+        cr_assert_not(remote_files_tend());
+        remote_files_stop();
+}
+
 /* A FUSE that lets in none but its user tells us neither size nor times. */
 Test(remote_files, of_which_nothing_is_known_get_size_and_times_with_the_copy) {
         int path_fd = make_file("x", LONG), fd = -1;
