@@ -36,7 +36,7 @@
 
 enum {
         SOCKET = 0,                     /* descriptor of the reader, which has no other for long */
-        PIECE = 128 << 10,              /* bytes of a read, after which progress is told */
+        PIECE = 128 << 10,              /* bytes after which progress is told */
 };
 
 struct RemoteReader {
@@ -46,18 +46,29 @@ struct RemoteReader {
 
 /* ---- a copier ---- */
 
+/* A server may give a byte at a time. */
+static int read_piece(int from, char *piece, size_t size, uint64_t offset) {
+        for (size_t at = 0; at < size;) {
+                ssize_t n = pread(from, piece + at, size - at, (off_t)(offset + at));
+
+                if (n <= 0)
+                        return n < 0 ? -errno : -EIO;   /* the file has become shorter */
+                at += (size_t)n;
+        }
+        return 0;
+}
+
 static int copy_pieces(const RemoteRequest *request, int from, int to, uint64_t size) {
         static char piece[PIECE];
         RemoteReply reply = { .serial = request->serial, .result = REMOTE_READER_GOES_ON };
 
         while (reply.size < size) {
-                ssize_t n = pread(from, piece, MIN(sizeof(piece), size - reply.size), (off_t)reply.size);
-                int r;
+                size_t n = MIN(sizeof(piece), size - reply.size);
+                int r = read_piece(from, piece, n, reply.size);
 
-                if (n <= 0)
-                        return n < 0 ? -errno : -EIO;   /* the file has become shorter */
-                r = file_write(to, piece, (size_t)n);
-                reply.size += (uint64_t)n;
+                if (!r)
+                        r = file_write(to, piece, n);
+                reply.size += n;
                 if (!r)
                         r = channel_send(SOCKET, &reply, sizeof(reply), -1);
                 if (r)
