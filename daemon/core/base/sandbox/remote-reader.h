@@ -19,6 +19,7 @@
 enum {
         REMOTE_READER_MAX_COPIES = 16,  /* copies that are made at the same time */
         REMOTE_READER_MAX_COPIERS = 32, /* with those that hang; more are refused: -EBUSY */
+        REMOTE_READER_SHARE = 8,        /* of one mount or one user among these; more are refused, too */
 };
 
 typedef struct RemoteRequest {
@@ -26,8 +27,14 @@ typedef struct RemoteRequest {
         /* the user who has mounted a FUSE, whom alone its server may let in */
         bool has_user;
         uint32_t user, group;
-        uint64_t max_bytes;
+        uint64_t device;                /* of the mount */
+        uint64_t max_bytes;             /* a longer file is refused: -EFBIG */
 } RemoteRequest;
+
+/* Whether both are of one mount or of one user, who have one share of the places. */
+static inline bool remote_request_shares(const RemoteRequest *a, const RemoteRequest *b) {
+        return a->device == b->device || (a->has_user && b->has_user && a->user == b->user);
+}
 
 typedef struct RemoteReply {
         uint32_t serial;
@@ -60,7 +67,7 @@ int remote_reader_fd(const RemoteReader *reader);
 /* @path_fd: of a regular file, by O_PATH; borrowed. Return: 0, -errno. */
 int remote_reader_ask(RemoteReader *reader, const RemoteRequest *request, int path_fd);
 
-/* Kills the copier of that request. */
+/* Kills the copier of that request, and frees what it has copied, also if it goes on to hang. */
 void remote_reader_give_up(RemoteReader *reader, uint32_t serial);
 
 /*

@@ -28,7 +28,9 @@
 enum {
         MAX_FILES = 256,
         MAX_BYTES = 128 << 20,          /* copies together; a longer file is left */
-        BLIND_BYTES = 16 << 20,         /* room for one whose size is not known yet */
+        BLIND_BYTES = 16 << 20,         /* room that a file needs whose size is not known yet */
+        BLIND_MAX = 64 << 20,           /* … and room that it has, if there is so much */
+        AWAITED_SHARE = REMOTE_READER_SHARE / 2,        /* others may not have ended yet, or hang */
         MAX_REPLIES = 64,               /* replies that are heard at once */
 };
 
@@ -40,7 +42,7 @@ enum {
 
 typedef struct RemoteFile {
         ObjectFile file;
-        uint32_t serial;                /* the request's; 0 = the place is free */
+        RemoteRequest request;          /* a serial of 0 = the place is free */
         RemoteState state;
         int fd;                         /* the copy, if it is there */
         dev_t copy_device;
@@ -81,15 +83,15 @@ static int start(void) {
 }
 
 static void drop(RemoteFile *file) {
-        if (file->serial && file->state == REMOTE_FILE_THERE)
+        if (file->request.serial && file->state == REMOTE_FILE_THERE)
                 close(file->fd);
-        all.n_awaited -= file->serial && file->state == REMOTE_FILE_AWAITED;
+        all.n_awaited -= file->request.serial && file->state == REMOTE_FILE_AWAITED;
         *file = (RemoteFile){ 0 };
 }
 
 static RemoteFile *find(const ObjectFile *file) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
-                if (all.files[i].serial && !memcmp(&all.files[i].file, file, sizeof(*file)))
+                if (all.files[i].request.serial && !memcmp(&all.files[i].file, file, sizeof(*file)))
                         return &all.files[i];
         return NULL;
 }
@@ -99,19 +101,23 @@ static RemoteFile *find_blind(const ObjectFile *file) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *known = &all.files[i];
 
-                if (known->serial && known->is_blind && known->file.device == file->device &&
+                if (known->request.serial && known->is_blind && known->file.device == file->device &&
                     known->file.inode == file->inode)
                         return known;
         }
         return NULL;
 }
 
+/* An awaited copy counts for all that it may have. */
 static uint64_t n_bytes(void) {
         uint64_t n = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
-                if (all.files[i].serial && all.files[i].state != REMOTE_FILE_LEFT)
-                        n += all.files[i].file.size ?: BLIND_BYTES;
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
+                const RemoteFile *file = &all.files[i];
+
+                if (file->request.serial && file->state != REMOTE_FILE_LEFT)
+                        n += file->state == REMOTE_FILE_AWAITED ? file->request.max_bytes : file->file.size;
+        }
         return n;
 }
 
@@ -122,7 +128,7 @@ static RemoteFile *oldest(bool has_copy, uint64_t now_ns) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *file = &all.files[i];
 
-                if (file->serial && file->state != REMOTE_FILE_AWAITED &&
+                if (file->request.serial && file->state != REMOTE_FILE_AWAITED &&
                     (!has_copy || file->state == REMOTE_FILE_THERE) && now_ns >= file->used_ns + USED_NS &&
                     (!found || file->used_ns < found->used_ns))
                         found = file;
@@ -143,7 +149,7 @@ static RemoteFile *make_room(uint64_t size, uint64_t now_ns) {
                 drop(gone);
         }
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
-                if (!all.files[i].serial)
+                if (!all.files[i].request.serial)
                         return &all.files[i];
         gone = oldest(false, now_ns);
         if (gone)
@@ -155,29 +161,59 @@ static bool is_silent(uint64_t device, uint64_t now_ns) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 const RemoteFile *file = &all.files[i];
 
-                if (file->serial && file->was_silent && file->file.device == device &&
+                if (file->request.serial && file->was_silent && file->file.device == device &&
                     now_ns - file->heard_ns < SILENT_NS)
                         return true;
         }
         return false;
 }
 
+static bool awaits_blind(void) {
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
+                const RemoteFile *file = &all.files[i];
+
+                if (file->request.serial && file->is_blind && file->state == REMOTE_FILE_AWAITED)
+                        return true;
+        }
+        return false;
+}
+
+/* Whether so much is awaited, of its mount and user or of all, that the file has to wait for a turn. */
+static bool has_to_wait(const RemoteRequest *request, bool is_blind) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
+                const RemoteFile *file = &all.files[i];
+
+                n += file->request.serial && file->state == REMOTE_FILE_AWAITED &&
+                        remote_request_shares(&file->request, request);
+        }
+        return n >= AWAITED_SHARE || all.n_awaited >= REMOTE_READER_MAX_COPIES ||
+                (is_blind && awaits_blind());
+}
+
 /* Return: whether there will be news of it: it was asked for, or has to wait for a turn. */
 static bool begin(const ObjectFile *file, uid_t owner, int path_fd, const MountServer *server,
                   uint64_t now_ns) {
         RemoteRequest request = { .serial = all.last_serial + 1, .has_user = server->has_user,
-                                  .user = server->user, .group = server->group, .max_bytes = MAX_BYTES };
+                                  .user = server->user, .group = server->group, .device = file->device,
+                                  .max_bytes = file->size };
         RemoteFile *place;
 
-        if (all.n_awaited >= REMOTE_READER_MAX_COPIES)
+        if (has_to_wait(&request, !file->size))
                 return true;
         place = make_room(file->size ?: BLIND_BYTES, now_ns);
-        if (!place || start() || !all.reader || remote_reader_ask(all.reader, &request, path_fd))
+        /* An awaited copy that does not come leaves its room. */
+        if (!place)
+                return all.n_awaited && file->size <= MAX_BYTES;
+        if (!file->size)
+                request.max_bytes = MIN(MAX_BYTES - n_bytes(), (uint64_t)BLIND_MAX);
+        if (start() || !all.reader || remote_reader_ask(all.reader, &request, path_fd))
                 return false;
         all.last_serial++;
         all.n_awaited++;
-        *place = (RemoteFile){ .file = *file, .serial = request.serial, .state = REMOTE_FILE_AWAITED,
-                               .fd = -1, .owner = owner, .is_blind = !file->size, .asked_ns = now_ns,
+        *place = (RemoteFile){ .file = *file, .request = request, .state = REMOTE_FILE_AWAITED, .fd = -1,
+                               .owner = owner, .is_blind = !file->size, .asked_ns = now_ns,
                                .heard_ns = now_ns };
         return true;
 }
@@ -198,7 +234,8 @@ static void leave(RemoteFile *file, uint64_t now_ns) {
 static bool take_copy(RemoteFile *file, const RemoteReply *reply, int fd, uint64_t now_ns) {
         struct stat st;
 
-        if (fd < 0 || (file->file.size && reply->size != file->file.size) || fstat(fd, &st) < 0 ||
+        if (fd < 0 || (file->file.size && reply->size != file->file.size) ||
+            reply->size > file->request.max_bytes || fstat(fd, &st) < 0 ||
             (uint64_t)st.st_size != reply->size)
                 return false;
         if (file->is_blind) {
@@ -220,7 +257,7 @@ static void hear(const RemoteReply *reply, int fd, uint64_t now_ns) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *file = &all.files[i];
 
-                if (file->serial != reply->serial || file->state != REMOTE_FILE_AWAITED)
+                if (file->request.serial != reply->serial || file->state != REMOTE_FILE_AWAITED)
                         continue;
                 file->heard_ns = now_ns;
                 if (reply->result == REMOTE_READER_GOES_ON)
@@ -243,9 +280,10 @@ static void give_up_late(uint64_t now_ns, int heard) {
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
                 RemoteFile *file = &all.files[i];
 
-                if (!file->serial || file->state != REMOTE_FILE_AWAITED || !is_late(file, now_ns, heard))
+                if (!file->request.serial || file->state != REMOTE_FILE_AWAITED ||
+                    !is_late(file, now_ns, heard))
                         continue;
-                remote_reader_give_up(all.reader, file->serial);
+                remote_reader_give_up(all.reader, file->request.serial);
                 leave(file, now_ns);
                 file->was_silent = true;
         }
@@ -374,7 +412,7 @@ int remote_files_open_number(uint64_t number, int *fdp) {
 
         pthread_mutex_lock(&lock);
         for (size_t i = 0; i < ARRAY_SIZE(all.files) && r; i++)
-                if (all.files[i].serial && all.files[i].state == REMOTE_FILE_THERE &&
+                if (all.files[i].request.serial && all.files[i].state == REMOTE_FILE_THERE &&
                     object_file_number(&all.files[i].file) == number)
                         r = copy_of(&all.files[i], fdp);
         pthread_mutex_unlock(&lock);
@@ -388,7 +426,7 @@ bool remote_files_number_of(dev_t device, ino_t copy, uint64_t *numberp, uid_t *
         for (size_t i = 0; i < ARRAY_SIZE(all.files) && !is_found; i++) {
                 const RemoteFile *file = &all.files[i];
 
-                is_found = file->serial && file->state == REMOTE_FILE_THERE && file->copy == copy &&
+                is_found = file->request.serial && file->state == REMOTE_FILE_THERE && file->copy == copy &&
                         file->copy_device == device;
                 if (!is_found)
                         continue;
