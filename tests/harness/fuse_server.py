@@ -4,6 +4,7 @@ needs no library. One directory, one file.
 
     server = FuseServer(directory, "program", data)     mounted when this returns
     server.be_silent()                                  from now on whoever asks waits
+    server.n_reads_left = 6                             … once it has answered so many reads
     server.close()
 
 With valid=0 the kernel asks again for names and attributes each time. With allow_other=False only the user
@@ -29,6 +30,7 @@ class FuseServer:
     def __init__(self, directory, name, data, valid=3600, user=0, allow_other=True):
         self.valid = valid  # seconds, of names and attributes
         self.n_closed = 0  # files
+        self.n_reads_left = None
         self.path, self.name, self.data = str(directory), name.encode(), data
         self.file = os.path.join(self.path, name)
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -70,6 +72,11 @@ class FuseServer:
             _, opcode, unique, node, *_ = HEADER.unpack_from(request)
             if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
                 continue
+            if opcode == READ and self.n_reads_left is not None:
+                self.n_reads_left -= 1
+                if self.n_reads_left < 0:
+                    self.silent.set()
+                    continue
             answer = self._answer(opcode, node, request[HEADER.size:])
             code, body = (-answer, b"") if isinstance(answer, int) else (0, answer)
             os.write(self.fd, struct.pack("<IiQ", 16 + len(body), code, unique) + body)

@@ -7,6 +7,7 @@ import oracle
 oracle.enter()
 
 import json
+import os
 import pathlib
 
 import fuse_server
@@ -81,6 +82,41 @@ class Answering(session.TestCase):
         server.be_silent()
         self.assertEqual(child.wait(), 0, child.err)
         self.assertIn(CHAIN, (where / "x.folded").read_text())
+
+
+def copied_bytes():
+    """Bytes that copiers have in memory, by process."""
+    found = {}
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text() != "spanprof-remote\n":
+                continue
+            for fd in (process / "fd").iterdir():
+                if os.readlink(fd).startswith("/memfd:spanprof"):
+                    found[int(process.name)] = fd.stat().st_size
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+class Hanging(session.TestCase):
+    def test_a_copier_that_hangs_in_the_middle_of_its_file_keeps_no_bytes_of_it(self):
+        try:
+            server = fuse_server.FuseServer(self.directory(), "program", pathlib.Path("/bin/bash").read_bytes())
+        except OSError as error:
+            tap.skip(f"kernel: mounts no FUSE here: {error}")
+        self.addCleanup(server.close)
+        victim = self.spawn([server.file, "-c", "while :; do i=$((i+1)); done"])
+        session.wait_cpu([victim.pid], 0.2)
+        before = copied_bytes()
+        server.n_reads_left = 6  # of 64 KiB
+        child = self.spawn([tap.SPANPROF, "record", "-p", str(victim.pid), "-d", "5", "-o", "x.folded"],
+                           env=session.clean_environment(), cwd=self.directory())
+        mine = lambda: {pid: size for pid, size in copied_bytes().items() if pid not in before}
+        tap.wait_until(lambda: any(mine().values()), "a copier in the middle of the file")
+        tap.wait_until(lambda: mine() and not any(mine().values()), "a copier that hangs without bytes")
+        self.assertEqual(child.wait(), 0, child.err)
+        self.assertIn("not read", child.err)
 
 
 class Silent(session.TestCase):

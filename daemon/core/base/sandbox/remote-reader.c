@@ -6,11 +6,12 @@
  * process from ending. So the calls are made by processes that nobody waits for:
  *
  *     daemon ──▶ reader       a request with a descriptor by O_PATH, which asks no server
- *                  └ fork ──▶ copier: open, read, write into a memfd
+ *                  └ fork ──▶ copier: open, read, write into a memfd of the reader's, close
  *     daemon ◀─────────────── bytes so far, at the end the memfd, sealed
  *
  * A copier that is not wanted any more is killed. One whose request the server has taken ends only with that
- * server or its mount; it holds this one file, and one of a few places.
+ * server or its mount. It keeps this one file, and one of a few places, but no bytes: the reader empties its
+ * memfd and seals that against growth.
  */
 #include "core/base/sandbox/remote-reader.h"
 
@@ -99,7 +100,7 @@ static int64_t time_ns(const struct timespec *time) {
 }
 
 static int copy_file(const RemoteRequest *request, int path_fd, int to, RemoteReply *reply) {
-        int from = open_file(request, path_fd), r;
+        _cleanup_(closep) int from = open_file(request, path_fd);
         struct stat st;
 
         if (from < 0)
@@ -112,17 +113,17 @@ static int copy_file(const RemoteRequest *request, int path_fd, int to, RemoteRe
         reply->mtime_ns = time_ns(&st.st_mtim);
         reply->ctime_ns = time_ns(&st.st_ctim);
         reply->owner = st.st_uid;
-        r = copy_pieces(request, from, to, reply->size);
-        if (!r && fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-                r = -errno;
-        return r;
+        return copy_pieces(request, from, to, reply->size);
 }
 
-static _Noreturn void copy(const RemoteRequest *request, int path_fd) {
-        int to = memfd_create("spanprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+/* The server has no say any more when the copy is sealed: the file is closed, and what is left is the end. */
+static _Noreturn void copy(const RemoteRequest *request, int path_fd, int to) {
         RemoteReply reply = { .serial = request->serial };
 
-        reply.result = to < 0 ? -errno : copy_file(request, path_fd, to, &reply);
+        reply.result = copy_file(request, path_fd, to, &reply);
+        if (!reply.result &&
+            fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                reply.result = -errno;
         channel_send(SOCKET, &reply, sizeof(reply), reply.result ? -1 : to);
         _exit(0);
 }
@@ -131,16 +132,25 @@ static _Noreturn void copy(const RemoteRequest *request, int path_fd) {
 
 typedef struct Copier {
         pid_t pid;                      /* 0 = the place is free */
-        uint32_t serial;
+        RemoteRequest request;
+        int fd;                         /* the memfd; 0 = none, since SOCKET has that number */
 } Copier;
+
+static void close_copy(Copier *copier) {
+        if (copier->fd)
+                close(copier->fd);
+        copier->fd = 0;
+}
 
 /* Return: whether there are others still. */
 static bool reap(Copier copiers[static REMOTE_READER_MAX_COPIERS]) {
         bool has_more = false;
 
         for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++) {
-                if (copiers[i].pid && waitpid(copiers[i].pid, NULL, WNOHANG) == copiers[i].pid)
+                if (copiers[i].pid && waitpid(copiers[i].pid, NULL, WNOHANG) == copiers[i].pid) {
+                        close_copy(&copiers[i]);
                         copiers[i].pid = 0;
+                }
                 has_more |= copiers[i].pid != 0;
         }
         return has_more;
@@ -154,30 +164,62 @@ static void await_request(Copier copiers[static REMOTE_READER_MAX_COPIERS]) {
                 ;
 }
 
-static void kill_copier(const Copier copiers[static REMOTE_READER_MAX_COPIERS], uint32_t serial) {
+/* Empties the copy, too. One that is whole is sealed against that, and its copier ends by itself. */
+static void kill_copier(Copier copiers[static REMOTE_READER_MAX_COPIERS], uint32_t serial) {
+        for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++) {
+                Copier *copier = &copiers[i];
+
+                if (!copier->pid || !copier->fd || copier->request.serial != serial)
+                        continue;
+                if (!fcntl(copier->fd, F_ADD_SEALS, F_SEAL_GROW) && !ftruncate(copier->fd, 0))
+                        kill(copier->pid, SIGKILL);
+                close_copy(copier);
+        }
+}
+
+/* A free place, unless the request's mount or user has its share of them. */
+static Copier *find_place(Copier copiers[static REMOTE_READER_MAX_COPIERS], const RemoteRequest *request) {
+        Copier *place = NULL;
+        int n = 0;
+
         for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++)
-                if (copiers[i].pid && copiers[i].serial == serial)
-                        kill(copiers[i].pid, SIGKILL);
+                if (!copiers[i].pid)
+                        place = &copiers[i];
+                else
+                        n += remote_request_shares(&copiers[i].request, request);
+        return n < REMOTE_READER_SHARE ? place : NULL;
+}
+
+/* A copier that hangs keeps no bytes of others. */
+static _Noreturn void be_copier(Copier copiers[static REMOTE_READER_MAX_COPIERS],
+                                const RemoteRequest *request, int path_fd, int to) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++)
+                close_copy(&copiers[i]);
+        copy(request, path_fd, to);
 }
 
 /* Without the library's fork(), which has more to do than the filter allows. */
 static int begin(Copier copiers[static REMOTE_READER_MAX_COPIERS], const RemoteRequest *request,
                  int path_fd) {
-        int at = 0;
+        Copier *copier = find_place(copiers, request);
+        pid_t pid;
+        int to;
 
-        while (at < REMOTE_READER_MAX_COPIERS && copiers[at].pid)
-                at++;
-        if (at == REMOTE_READER_MAX_COPIERS)
+        if (!copier)
                 return -EBUSY;
-        copiers[at] = (Copier){ (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL), request->serial };
-        if (copiers[at].pid == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-                copy(request, path_fd);
+        to = memfd_create("spanprof", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (to < 0)
+                return -errno;
+        pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+        if (pid == 0)
+                be_copier(copiers, request, path_fd, to);
+        if (pid < 0) {
+                close(to);
+                return -EAGAIN;
         }
-        if (copiers[at].pid > 0)
-                return 0;
-        copiers[at].pid = 0;
-        return -EAGAIN;
+        *copier = (Copier){ pid, *request, to };
+        return 0;
 }
 
 static void answer(void) {

@@ -124,6 +124,7 @@ static const Allowed open_events[] = {
 static const Allowed copy_files[] = {
         { __NR_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY },
         { __NR_memfd_create, ANY }, { __NR_write, ANY }, { __NR_fcntl, 1, ~0u, F_ADD_SEALS },
+        { __NR_ftruncate, ANY },
         { __NR_clone, 0, ~0u, SIGCHLD }, { __NR_kill, ANY }, { __NR_wait4, ANY },
         { __NR_prctl, 0, ~0u, PR_SET_PDEATHSIG }, { __NR_setresuid, ANY }, { __NR_setresgid, ANY },
         { __NR_newfstatat, 3, AT_EMPTY_PATH, AT_EMPTY_PATH },   /* the library's fstat() */

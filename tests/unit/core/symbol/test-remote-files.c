@@ -115,6 +115,46 @@ Test(remote_reader, refuses_what_is_too_long_empty_or_no_file) {
         remote_reader_free(reader);
 }
 
+/*
+ * Copiers of a long file do not end while nothing is heard of them. The ninth of one mount is refused, and so
+ * is that of another mount of the same user.
+ */
+Test(remote_reader, gives_a_mount_and_a_user_eight_places) {
+        int path_fd = make_sparse_file("long", 512 << 20), short_fd = make_file("x", 8192), fd;
+        const RemoteRequest others[] = {
+                { .serial = 9, .device = 1, .max_bytes = LONG },
+                { .serial = 10, .device = 2, .has_user = true, .user = 33, .max_bytes = LONG },
+                { .serial = 11, .device = 2, .has_user = true, .user = 34, .max_bytes = LONG },
+                { .serial = 12, .device = 3, .max_bytes = LONG },
+        };
+        int results[ARRAY_SIZE(others)];
+        RemoteReader *reader = NULL;
+        unsigned n_before;
+
+        cr_assert_eq(remote_reader_new(&reader), 0);
+        for (uint32_t i = 1; i <= REMOTE_READER_SHARE; i++) {
+                const RemoteRequest request = { .serial = i, .device = 1, .has_user = true, .user = 33,
+                                                .max_bytes = 512 << 20 };
+
+                cr_assert_eq(remote_reader_ask(reader, &request, path_fd), 0);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+                cr_assert_eq(remote_reader_ask(reader, &others[i], short_fd), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                RemoteReply reply = last_reply(reader, &fd, &n_before);
+
+                cr_assert(reply.serial >= 9 && reply.serial <= 12);
+                results[reply.serial - 9] = reply.result;
+                if (fd >= 0)
+                        close(fd);
+        }
+        cr_assert_eq(results[0], -EBUSY);
+        cr_assert_eq(results[1], -EBUSY);
+        cr_assert_eq(results[2], 0);
+        cr_assert_eq(results[3], 0);
+        remote_reader_free(reader);
+}
+
 static ObjectFile known(int path_fd) {
         struct stat st;
 
@@ -184,6 +224,17 @@ Test(remote_files, of_which_nothing_is_known_get_size_and_times_with_the_copy) {
         cr_assert_eq(remote_files_open(&asked, &fd), 0);
         close(fd);
         close(path_fd);
+        remote_files_stop();
+}
+
+Test(remote_files, of_which_nothing_is_known_are_left_if_they_are_longer_than_their_room) {
+        int path_fd = make_sparse_file("x", (64 << 20) + 1), fd = -1;
+        ObjectFile file = known(path_fd);
+        ObjectFile asked = { .device = file.device, .inode = file.inode, .is_remote = 1 };
+
+        cr_assert_eq(remote_files_ask(&asked, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_AWAITED);
+        cr_assert(remote_files_wait());
+        cr_assert_eq(remote_files_ask(&asked, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_LEFT);
         remote_files_stop();
 }
 
