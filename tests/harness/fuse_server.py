@@ -7,6 +7,7 @@ needs no library. One directory, one file.
     server.n_reads_left = 6                             … once it has answered so many reads
     server.close()
 
+While server.piece is set, who opens the file gets no more bytes than that by a read, past the kernel's cache.
 With valid=0 the kernel asks again for names and attributes each time. With allow_other=False only the user
 who has mounted it is let in, and not even root.
 """
@@ -30,7 +31,7 @@ class FuseServer:
     def __init__(self, directory, name, data, valid=3600, user=0, allow_other=True):
         self.valid = valid  # seconds, of names and attributes
         self.n_closed = 0  # files
-        self.n_reads_left = None
+        self.n_reads_left = self.piece = None
         self.path, self.name, self.data = str(directory), name.encode(), data
         self.file = os.path.join(self.path, name)
         self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -98,8 +99,10 @@ class FuseServer:
             self.n_closed += 1
             return b""
         if opcode in (OPEN, OPENDIR):
-            return struct.pack("<QII", 0, 0, 0)
+            direct = bool(self.piece)
+            return struct.pack("<QII", direct, direct, 0)  # handle, FOPEN_DIRECT_IO
         if opcode == READ:
-            _, offset, size = struct.unpack_from("<QQI", body)
+            handle, offset, size = struct.unpack_from("<QQI", body)
+            size = min(size, self.piece) if handle else size
             return self.data[offset:offset + size]
         return errno.ENOSYS

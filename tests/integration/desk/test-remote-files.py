@@ -61,6 +61,23 @@ class Answering(session.TestCase):
         child, share = self.record("-p", str(victim.pid), "-d", "3")
         self.assertGreater(share, 0.9, child.out)
 
+    def test_pieces_of_any_size_are_put_together(self):
+        server = self.serve()
+        victim = self.spawn([server.file, DEPTH, "60"])
+        session.wait_cpu([victim.pid], 0.1)
+        server.piece = 1021
+        child, share = self.record("-p", str(victim.pid), "-d", "3")
+        self.assertGreater(share, 0.9, child.out)
+
+    def test_one_that_gives_a_byte_at_a_time_is_given_up(self):
+        server = self.serve()
+        server.data += bytes(1 << 20)
+        victim = self.spawn([server.file, DEPTH, "60"])
+        session.wait_cpu([victim.pid], 0.1)
+        server.piece = 1
+        child, share = self.record("-p", str(victim.pid), "-d", "3")
+        self.assertIn("not read", child.err)
+
     def test_targets_says_nothing_of_it(self):
         server = self.serve()
         victim = self.spawn([server.file, DEPTH, "60"])
@@ -115,7 +132,7 @@ class Hanging(session.TestCase):
         mine = lambda: {pid: size for pid, size in copied_bytes().items() if pid not in before}
         tap.wait_until(lambda: any(mine().values()), "a copier in the middle of the file")
         tap.wait_until(lambda: mine() and not any(mine().values()), "a copier that hangs without bytes")
-        self.assertEqual(child.wait(), 0, child.err)
+        child.wait()  # the program may hang, too: then there is no sample
         self.assertIn("not read", child.err)
 
 
