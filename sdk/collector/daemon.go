@@ -25,6 +25,10 @@ const (
 	goodRun = time.Minute
 	// how long a daemon may take to send its last window, where the Collector sets no time
 	stopTime = 15 * time.Second
+	// behind that time, it has been killed
+	stopSpare = 3 * time.Second
+	// a daemon that can never run says so at its start: before the Collector says that it is ready
+	earlyEnd = time.Second
 )
 
 // The daemon's exit status for a wrong command line, and for a configuration or a kernel that it cannot use. It would
@@ -39,6 +43,8 @@ type daemon struct {
 	arguments []string
 	log       *zap.Logger
 	report    func(error)
+	final     chan error    // why the daemon is not started again, while start() waits for it
+	running   chan struct{} // start() waits no longer
 	stopping  chan struct{}
 	ended     chan struct{}
 	once      sync.Once
@@ -46,15 +52,16 @@ type daemon struct {
 }
 
 func newDaemon(config *Config, log *zap.Logger) *daemon {
-	d := &daemon{log: log, stopping: make(chan struct{}), ended: make(chan struct{})}
+	d := &daemon{log: log, final: make(chan error), running: make(chan struct{}), stopping: make(chan struct{}),
+		ended: make(chan struct{})}
 	if config.Command != nil {
 		d.arguments = append(append([]string{}, config.Command...), "--endpoint", "unix:"+config.Socket)
 	}
 	return d
 }
 
-// start returns once the first process runs, or with the reason why it cannot.
-// @report: called once with the reason if the daemon will not be started again.
+// start returns once the first process has run for a moment, or with the reason why it cannot.
+// @report: called once with the reason if the daemon will not be started again later.
 func (d *daemon) start(report func(error)) error {
 	if d.arguments == nil {
 		return nil
@@ -63,7 +70,29 @@ func (d *daemon) start(report func(error)) error {
 	d.report = report
 	first := make(chan error)
 	go d.keep(first)
-	return <-first
+	if err := <-first; err != nil {
+		return err
+	}
+	defer close(d.running)
+	select {
+	case err := <-d.final:
+		return err
+	case <-time.After(earlyEnd):
+		return nil
+	}
+}
+
+// giveUp hands the reason to start(), or behind it to the Collector.
+//
+// The Collector's ReportStatus() holds the lock of its reporter until its main loop takes the error, and a Collector
+// that is still starting, or stops, has no such loop: each status that it sets then waits for that lock. That cannot be
+// mended here. So the usual case needs no report, and a report that waits holds up nothing of ours.
+func (d *daemon) giveUp(err error) {
+	select {
+	case d.final <- err:
+	case <-d.running:
+		go d.report(err)
+	}
 }
 
 // keep holds its thread: the kernel sends Pdeathsig when the *thread* ends that started the process. So a Collector
@@ -92,7 +121,7 @@ func (d *daemon) keep(first chan<- error) {
 		}
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && isFinal(exit.ExitCode()) {
-			d.report(fmt.Errorf("spanprof cannot run so, see its message above: %w", err))
+			d.giveUp(fmt.Errorf("spanprof cannot run so, see its message above: %w", err))
 			return
 		}
 		if time.Since(began) >= goodRun {
@@ -165,7 +194,8 @@ func (d *daemon) copyLog(from io.ReadCloser) {
 	}
 }
 
-// stop returns when the process has ended, or when the Collector waits no longer.
+// stop returns when the process has ended, or when the Collector waits no longer. A Collector that sets no time waits
+// for as long as a kill takes.
 func (d *daemon) stop(ctx context.Context) {
 	if !d.started {
 		return
@@ -174,5 +204,6 @@ func (d *daemon) stop(ctx context.Context) {
 	select {
 	case <-d.ended:
 	case <-ctx.Done():
+	case <-time.After(stopTime + stopSpare):
 	}
 }

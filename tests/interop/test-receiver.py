@@ -127,10 +127,16 @@ class Receiver(session.TestCase):
 
     def test_ends_with_a_daemon_that_can_never_run(self):
         """Its command line is wrong: it says why, and the Collector does not start it for ever."""
-        running = self.collector(command=[tap.SPANPROF, "run", "--no-such-option"])
+        said = self.refuse("spanprof cannot run so, see its message above: exit status 2", socket=str(self.socket),
+                           command=[tap.SPANPROF, "run", "--no-such-option"])
+        self.assertRegex(said, "spanprof: .*no-such-option")
+
+    def test_ends_with_a_daemon_that_cannot_go_on(self):
+        """It has run for a while, so the Collector is ready, and ends by itself."""
+        running = self.collector(command=["sh", "-c", "sleep 4; exit 78"])
         running.child.wait()
-        self.assertRegex(running.child.err, "spanprof: .*no-such-option")
-        self.assertRegex(running.child.err, "spanprof cannot run so, see its message above: exit status 2")
+        self.assertRegex(running.child.err, "spanprof cannot run so, see its message above: exit status 78")
+        self.assertNotIn("is started again", running.child.err)
 
     def refuse(self, message, **options):
         path = self.here / "config.yaml"
@@ -138,6 +144,7 @@ class Receiver(session.TestCase):
         done = self.run_command([collector.PROGRAM, "--config", f"file:{path}", "--feature-gates=service.profilesSupport"])
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stdout + done.stderr, message)
+        return done.stdout + done.stderr
 
     def test_refuses_what_cannot_work_and_says_what_to_do(self):
         plain = self.here / "plain"
