@@ -29,6 +29,8 @@ const (
 	stopSpare = 3 * time.Second
 	// a daemon that can never run says so at its start: before the Collector says that it is ready
 	earlyEnd = time.Second
+	// for the last lines of a daemon that has ended; a process that it left behind may hold the pipe for longer
+	lastLines = time.Second
 )
 
 // The daemon's exit status for a wrong command line, and for a configuration or a kernel that it cannot use. It would
@@ -103,7 +105,7 @@ func (d *daemon) keep(first chan<- error) {
 	pause := firstPause
 	for {
 		began := time.Now()
-		child, err := d.launch()
+		child, copied, err := d.launch()
 		if first != nil {
 			first <- err
 			first = nil
@@ -112,7 +114,7 @@ func (d *daemon) keep(first chan<- error) {
 			}
 		}
 		if err == nil {
-			err = d.await(child)
+			err = d.await(child, copied)
 		}
 		select {
 		case <-d.stopping:
@@ -137,12 +139,13 @@ func (d *daemon) keep(first chan<- error) {
 	}
 }
 
-func (d *daemon) launch() (*exec.Cmd, error) {
+// launch starts the process. The channel is closed when all that it printed is in the log.
+func (d *daemon) launch() (*exec.Cmd, <-chan struct{}, error) {
 	child := exec.Command(d.arguments[0], d.arguments[1:]...)
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	child.Stdout = writer
 	child.Stderr = writer
@@ -150,15 +153,17 @@ func (d *daemon) launch() (*exec.Cmd, error) {
 	writer.Close()
 	if err != nil {
 		reader.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	d.log.Info("spanprof runs", zap.Int("pid", child.Process.Pid), zap.Strings("command", d.arguments))
-	go d.copyLog(reader)
-	return child, nil
+	copied := make(chan struct{})
+	go d.copyLog(reader, copied)
+	return child, copied, nil
 }
 
-// await returns when the process has ended. It passes a stop on to it, and kills it when it does not follow.
-func (d *daemon) await(child *exec.Cmd) error {
+// await returns when the process has ended and its last lines are in the log: they say why. It passes a stop on to it,
+// and kills it when it does not follow.
+func (d *daemon) await(child *exec.Cmd, copied <-chan struct{}) error {
 	gone := make(chan struct{})
 	defer close(gone)
 	go func() {
@@ -175,11 +180,17 @@ func (d *daemon) await(child *exec.Cmd) error {
 			child.Process.Kill()
 		}
 	}()
-	return child.Wait()
+	err := child.Wait()
+	select {
+	case <-copied:
+	case <-time.After(lastLines):
+	}
+	return err
 }
 
 // Each line that the daemon prints becomes a line of the Collector's log. A line of any length is read to its end.
-func (d *daemon) copyLog(from io.ReadCloser) {
+func (d *daemon) copyLog(from io.ReadCloser, copied chan<- struct{}) {
+	defer close(copied)
 	defer from.Close()
 	lines := bufio.NewReader(from)
 	for {

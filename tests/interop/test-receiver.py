@@ -131,6 +131,10 @@ class Receiver(session.TestCase):
                            command=[tap.SPANPROF, "run", "--no-such-option"])
         self.assertRegex(said, "spanprof: .*no-such-option")
 
+    def test_has_all_that_a_daemon_prints_before_its_end(self):
+        said = self.refuse("exit status 2", socket=str(self.socket), command=["sh", "-c", "seq 2000; exit 2"])
+        self.assertEqual(re.findall(r"\t(\d+)\t\{", said), [str(number) for number in range(1, 2001)])
+
     def test_ends_with_a_daemon_that_cannot_go_on(self):
         """It has run for a while, so the Collector is ready, and ends by itself."""
         running = self.collector(command=["sh", "-c", "sleep 4; exit 78"])
