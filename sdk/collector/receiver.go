@@ -64,8 +64,10 @@ func (c *Config) Validate() error {
 		return errors.New("command: it is empty; leave it out, or give the program and its arguments")
 	}
 	for _, argument := range c.Command {
-		if argument == "--endpoint" || argument == "--backend" {
-			return fmt.Errorf("command: leave out %s; the daemon is to send to this receiver", argument)
+		for _, option := range []string{"--endpoint", "--backend"} {
+			if argument == option || strings.HasPrefix(argument, option+"=") {
+				return fmt.Errorf("command: leave out %s; the daemon is to send to this receiver", option)
+			}
 		}
 	}
 	return nil

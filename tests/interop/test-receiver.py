@@ -156,8 +156,10 @@ class Receiver(session.TestCase):
         self.refuse('socket: "run.sock" is no absolute path', socket="run.sock")
         self.refuse("socket: a path of 121 bytes, at most 107", socket="/" + 120 * "x")
         self.refuse("command: it is empty; leave it out", socket=str(self.socket), command=[])
-        self.refuse("command: leave out --endpoint; the daemon is to send to this receiver", socket=str(self.socket),
-                    command=["spanprof", "run", "--endpoint", "http://localhost:4318"])
+        for option, words in (("endpoint", ["--endpoint", "http://localhost:4318"]), ("backend", ["--backend", "datadog"]),
+                              ("endpoint", ["--endpoint=http://localhost:4318"]), ("backend", ["--backend=datadog"])):
+            self.refuse(f"command: leave out --{option}; the daemon is to send to this receiver", socket=str(self.socket),
+                        command=["spanprof", "run", *words])
         self.refuse("no socket; remove it, or set another `socket`", socket=str(plain))
         self.assertEqual(plain.read_text(), "mine\n")
         self.refuse("user: this host has no user who-is-this; set the `run-as` of the daemon", socket=str(self.socket),
