@@ -22,9 +22,10 @@ import tap
 
 ARGUMENT, VARIABLE, VALUE = "hunter-argument", "hunter-variable", "hunter-value"
 PROGRAM = f"""
-import os, sys, threading
+import ctypes, os, sys, threading
 secret = "{VALUE[:6]}" + "{VALUE[6:]}"
 ping, pong = os.pipe(), os.pipe()
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 def answer():
     while True:
         os.write(pong[1], os.read(ping[0], 1))
@@ -34,7 +35,14 @@ def private_python():
             sum(range(1000)); os.stat("/")
         os.write(ping[1], b"x")
         os.read(pong[0], 1)
-threading.Thread(target=answer, daemon=True).start()
+def share():
+    while True:
+        libc.pthread_mutex_lock(mutex)
+        libc.usleep(100000)
+        libc.pthread_mutex_unlock(mutex)
+        libc.usleep(1000)
+for target in answer, share, share:
+    threading.Thread(target=target, daemon=True).start()
 private_python()
 """
 
@@ -69,11 +77,12 @@ ITEMS = {
     "tasks": lambda x: any("coroutine.name" in keys_of(s) for s in x),
     "waits": lambda x: any(s.type == "off_cpu" for s in x),
     "who ends waits": lambda x: any(key.startswith("wait.waker.") for s in x for key in keys_of(s)),
+    "locks": lambda x: any(key.startswith("wait.lock.") for s in x for key in keys_of(s)),
     "stacks of who ends waits": lambda x: any(s.type == "off_cpu_waker" for s in x),
 }
 DEFAULT = {"addresses", "kernel", "python", "code", "paths", "program", "threads", "environment", "host",
            "host's id", "container", "spans", "span's attributes", "Go's labels", "tasks"}
-OFF_CPU = {"waits", "who ends waits"}
+OFF_CPU = {"waits", "who ends waits", "locks"}
 # the first words of a row → its items; options without which they stay; and switches: options, and what each
 # takes away
 ROWS = {
@@ -101,7 +110,8 @@ ROWS = {
     "names of asyncio's tasks": ({"tasks"}, (), [(("--attributes-deny", "coroutine.name"), {"tasks"})]),
     "in `/metrics`": (set(), (), []),               # no receiver gets it: test-run-operations.py
     "waits, and who": (OFF_CPU, ("--off-cpu",), [
-        (("--off-cpu", "--attributes-deny", "wait.waker.*"), {"who ends waits"})]),
+        (("--off-cpu", "--attributes-deny", "wait.waker.*"), {"who ends waits"}),
+        (("--off-cpu", "--attributes-deny", "wait.lock.*"), {"locks"})]),
     "stacks of the targets that end waits": ({"stacks of who ends waits"}, ("--off-cpu",), [
         (("--off-cpu=off",), OFF_CPU | {"stacks of who ends waits"})]),
     "symbols of files": (set(), (), []),            # test-symbol-upload.py has a server that counts them
@@ -182,7 +192,7 @@ class Privacy(session.TestCase):
             if sent_with:
                 self.check(pids, items | its, set(), *sent_with)
             for options, gone in switches:
-                self.check(pids, items - gone, gone, *options)
+                self.check(pids, (items | its) - gone, gone, *options)
 
 
 tap.main()
