@@ -20,6 +20,8 @@ MODES = ("", "-XX:+PreserveFramePointer", "-XX:TieredStopAtLevel=1", "-Xint")
 N = 15                  # whole stacks of each chain
 DEPTH = 13              # calls of `fall`
 ENDS = 0.02             # of stacks without an exception, which is between two frames for moments
+LAST = 300              # samples by which names are judged: in the first seconds they come too late
+UNNAMED = 0.15          # of these
 THROWN = {"_rethrow_Java", "ExceptionBlob", CLASS + "fail", CLASS + "fall"}
 PACK = "java.util.zip.Deflater.deflateBytesBytes"
 
@@ -35,7 +37,8 @@ def end_of(sample):
 
 
 def verdict(sample):
-    """whole: with its chain's name; inner: ends at a caller; cut: says why it ends; wrong; None: not of main."""
+    """whole: with its chain's name; inner: ends at a caller; cut: says why it ends; unnamed: has a frame
+    whose name came too late; wrong; None: not of main."""
     methods, end = own(sample), end_of(sample)
     if any(frame.type == "unknown" for frame in sample.frames):
         return "unnamed"
@@ -48,6 +51,13 @@ def verdict(sample):
     if methods in whole or falls and len(methods) <= 3 + DEPTH:
         return "whole"
     return "inner" if methods in (["main"], ["main", "turn"]) else "wrong"
+
+
+def are_named(samples):
+    """Whether few of the last samples have a frame without a name."""
+    last = sorted((s for s in samples if s.attributes.get("thread.name") == "java"), key=lambda s: s.time_ns)[-LAST:]
+    unnamed = sum(s.value for s in last if verdict(s) == "unnamed")
+    return len(last) == LAST and unnamed <= UNNAMED * sum(s.value for s in last)
 
 
 class Stubs(session.NamingCase):
@@ -78,7 +88,8 @@ class Stubs(session.NamingCase):
     def check(self, java, options):
         child = self.start_java(java, *options.split())
         run = self.start("--pid", child.pid, "--symbols", "local", "--frequency", "499")
-        self.wait_for(run, self.are_whole, f"{N} whole stacks of each of {CHAINS}")
+        self.wait_for(run, lambda samples: self.are_whole(samples) and are_named(samples),
+                      f"{N} whole stacks of each of {CHAINS}, and names for all but {UNNAMED:.0%} of {LAST} samples")
         samples = [s for s in run.stop().of(child.pid) if s.attributes.get("thread.name") == "java"]
         verdicts, ends = collections.Counter(), collections.Counter()
         for sample in samples:
