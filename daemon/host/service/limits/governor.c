@@ -47,24 +47,31 @@ static bool foresees_excess(const Governor *governor, double pace, double max) {
         return false;
 }
 
+/* A daemon that was held up judges late: the time since then is as many intervals as fit. */
+static void enter(Governor *governor, double percent, uint64_t length_ns) {
+        uint64_t n = (length_ns + GOVERNOR_INTERVAL_NS / 2) / GOVERNOR_INTERVAL_NS;
+
+        n = MIN(MAX(n, UINT64_C(1)), (uint64_t)GOVERNOR_N_INTERVALS);
+        memmove(governor->percent + n, governor->percent,
+                (GOVERNOR_N_INTERVALS - n) * sizeof(*governor->percent));
+        for (uint64_t i = 0; i < n; i++)
+                governor->percent[i] = percent;
+        governor->n_intervals += (uint32_t)n;
+}
+
 /*
  * Half as many ticks are about half the work, so the way back is open only far below half the limit, and only
  * after a while: otherwise it would go up and down for ever.
  */
 static int judge(Governor *governor, double percent) {
-        double max = (double)governor->max_cpu, pace;
+        double max = (double)governor->max_cpu, pace = pace_of(governor);
         uint32_t least = governor->nominal / GOVERNOR_FORESEEN;
 
-        memmove(governor->percent + 1, governor->percent,
-                (GOVERNOR_N_INTERVALS - 1) * sizeof(*governor->percent));
-        governor->percent[0] = percent;
-        governor->n_intervals++;
-        pace = pace_of(governor);
         governor->n_calm = percent < max / 3 ? governor->n_calm + 1 : 0;
         if (governor->frequency > 1 &&
             (pace > max || (governor->frequency > least && foresees_excess(governor, pace, max)))) {
                 governor->frequency /= 2;
-                return GOVERNOR_E_LOWERED;
+                return pace > max ? GOVERNOR_E_LOWERED : GOVERNOR_E_FORESEEN;
         }
         if (governor->n_calm < GOVERNOR_CALM_INTERVALS || governor->frequency == governor->nominal)
                 return 0;
@@ -81,12 +88,15 @@ bool governor_is_due(const Governor *governor, uint64_t now_ns) {
 
 int governor_cpu(Governor *governor, uint64_t now_ns, uint64_t cpu_ns) {
         uint64_t length_ns = now_ns - governor->since_ns, used_ns = cpu_ns - governor->cpu_ns;
+        double percent;
 
         if (!governor_is_due(governor, now_ns))
                 return 0;
         governor->since_ns = now_ns;
         governor->cpu_ns = cpu_ns;
-        return judge(governor, 100.0 * (double)used_ns / (double)length_ns);
+        percent = 100.0 * (double)used_ns / (double)length_ns;
+        enter(governor, percent, length_ns);
+        return judge(governor, percent);
 }
 
 bool governor_memory(Governor *governor, uint64_t resident_bytes) {

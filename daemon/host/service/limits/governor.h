@@ -34,7 +34,8 @@ typedef struct Governor {
 
 enum {
         _GOVERNOR_E_SUCCESS,
-        GOVERNOR_E_LOWERED,             /* `frequency` is half of what it was */
+        GOVERNOR_E_LOWERED,             /* `frequency` is half of what it was: we use more than the limit */
+        GOVERNOR_E_FORESEEN,            /* the same, but we would over ten seconds at the present pace */
         GOVERNOR_E_RAISED,              /* twice */
 };
 

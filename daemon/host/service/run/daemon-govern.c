@@ -220,20 +220,27 @@ static int change_frequency(Daemon *daemon) {
 }
 
 static int follow_cpu(Daemon *daemon) {
+        static const char *const words[] = {
+                [GOVERNOR_E_LOWERED] = "is above",
+                [GOVERNOR_E_FORESEEN] = "over ten seconds would be above",
+                [GOVERNOR_E_RAISED] = "is far below",
+        };
         Governor *governor = &daemon->limits.governor;
         uint64_t now_ns = clock_monotonic_ns();
         uint32_t before = governor->frequency, now;
+        bool is_lowered;
         /* CPU time of workers takes two system calls for each of them */
         int r = governor_is_due(governor, now_ns) ? governor_cpu(governor, now_ns, cpu_ns(daemon)) : 0;
 
         if (!r)
                 return 0;
         now = governor->frequency;
-        stat_add(r == GOVERNOR_E_LOWERED ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
-        log_write_event(r == GOVERNOR_E_LOWERED ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
-                        r == GOVERNOR_E_LOWERED ? "max-cpu" : "calm",
-                        "sampling at %u Hz from now on, not %u: our own CPU time is %s %" PRIu64 " %%, which is %s",
-                        now, before, r == GOVERNOR_E_LOWERED ? "above" : "far below", governor->max_cpu,
+        is_lowered = r != GOVERNOR_E_RAISED;
+        stat_add(is_lowered ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
+        log_write_event(is_lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                        is_lowered ? "max-cpu" : "calm",
+                        "sampling at %u Hz from now on, not %u: our own CPU time %s %" PRIu64 " %%, which is %s",
+                        now, before, words[r], governor->max_cpu,
                         governor->max_cpu == daemon->config->daemon.max_cpu ? "max-cpu"
                                                                             : "80 % of the control group's cpu.max");
         return change_frequency(daemon);

@@ -18,7 +18,7 @@ Test(governor, halves_the_frequency_for_each_interval_above_the_limit) {
 
         governor_init(&governor, 99, 10, 0, now, cpu);
         cr_assert_eq(run(&governor, &now, &cpu, 10), 0);
-        cr_assert_eq(run(&governor, &now, &cpu, 11), GOVERNOR_E_LOWERED);
+        cr_assert_eq(run(&governor, &now, &cpu, 11), GOVERNOR_E_FORESEEN, "11 + 19 × 10 are more than 200");
         cr_assert_eq(governor.frequency, 49);
         cr_assert_eq(run(&governor, &now, &cpu, 300), GOVERNOR_E_LOWERED);
         cr_assert_eq(governor.frequency, 24);
@@ -131,9 +131,40 @@ Test(governor, makes_up_for_a_burst_in_the_seconds_behind_it) {
 
         governor_init(&governor, 99, 10, 0, now, cpu);
         cr_assert_eq(run(&governor, &now, &cpu, 100), GOVERNOR_E_LOWERED);
-        cr_assert_eq(run(&governor, &now, &cpu, 9), GOVERNOR_E_LOWERED, "100 + 19 × 9 are more than 200");
+        cr_assert_eq(run(&governor, &now, &cpu, 9), GOVERNOR_E_FORESEEN, "100 + 19 × 9 are more than 200");
         cr_assert_eq(run(&governor, &now, &cpu, 5), 0, "100 + 9 + 18 × 5 are not");
         cr_assert_eq(governor.frequency, 24);
+}
+
+/* 100 + 19 × 9.2 % are more than 200: with the burst out of its ten seconds, nothing is foreseen. */
+Test(governor, counts_an_interval_of_any_length_by_its_length) {
+        static const struct {
+                unsigned n;             /* intervals, judged as one */
+                int said;
+        } cases[] = { { 1, GOVERNOR_E_FORESEEN }, { 6, GOVERNOR_E_FORESEEN }, { 20, 0 }, { 100, 0 } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                uint64_t now = 0, cpu = 0, length_ns = cases[i].n * GOVERNOR_INTERVAL_NS;
+                Governor governor;
+
+                governor_init(&governor, 99, 10, 0, now, cpu);
+                cr_assert_eq(run(&governor, &now, &cpu, 100), GOVERNOR_E_LOWERED);
+                now += length_ns;
+                cpu += length_ns * 92 / 1000;
+                cr_assert_eq(governor_cpu(&governor, now, cpu), cases[i].said, "%u intervals", cases[i].n);
+        }
+}
+
+/* A daemon that was held up for 3 s: 6 intervals of 30 %, so the next 14 may have 20 together. */
+Test(governor, makes_up_for_a_long_interval) {
+        uint64_t now = 3 * NS_PER_SEC, cpu = 3 * NS_PER_SEC * 30 / 100;
+        Governor governor;
+
+        governor_init(&governor, 1000, 10, 0, 0, 0);
+        cr_assert_eq(governor_cpu(&governor, now, cpu), GOVERNOR_E_LOWERED);
+        cr_assert_eq(run(&governor, &now, &cpu, 2), GOVERNOR_E_FORESEEN, "6 × 30 + 14 × 2 are more than 200");
+        cr_assert_eq(run(&governor, &now, &cpu, 1), 0, "6 × 30 + 2 + 13 are not");
+        cr_assert_eq(governor.frequency, 250);
 }
 
 /* A window is encoded and sent once in ten seconds. */
