@@ -96,6 +96,7 @@ typedef struct Known {
         Registered *runtime;
         void *state;                    /* the runtime's, from its first attempt on */
         bool is_attached;               /* there is an entry */
+        bool is_counted;                /* there was one, which may have had to give way */
         Share *share;                   /* holder of the entry, while there is one and it lives */
         void *entry;                    /* kept while the map has no room for it; NULL = not so */
         bool is_refused;                /* there will be none */
@@ -378,7 +379,9 @@ static int give_entry(Runtimes *runtimes, Known *known, void **entryp) {
         if (r)
                 return MIN(r, 0);
         known->is_attached = true;
-        stat_add(COUNTER_RUNTIMES_ATTACHED, 1);
+        if (!known->is_counted)
+                stat_add(COUNTER_RUNTIMES_ATTACHED, 1);
+        known->is_counted = true;
         log_write_target(LOG_LEVEL_DEBUG, known->pid, "runs %s", known->text);
         return 0;
 }

@@ -306,6 +306,7 @@ static unsigned n_entries(const pid_t *pids, unsigned n) {
 
 Test(runtimes, a_user_with_most_processes_gives_way_to_another_and_comes_back) {
         pid_t holders[N_HOLDERS + 1], own;
+        unsigned with_room;
         Bench bench;
 
         if (geteuid())
@@ -330,7 +331,14 @@ Test(runtimes, a_user_with_most_processes_gives_way_to_another_and_comes_back) {
         end_holder(&bench, own);
         work(&bench);
         cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS, "asks again, and has room");
-        for (unsigned i = 0; i <= N_HOLDERS; i++)
+        for (with_room = 0; !entry_of((uint32_t)holders[with_room]); with_room++)
+                ;
+        end_holder(&bench, holders[with_room]);
+        holders[with_room] = holders[N_HOLDERS];
+        work(&bench);
+        cr_assert_eq(n_entries(holders, N_HOLDERS), N_HOLDERS, "the last one, too");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_ATTACHED), N_HOLDERS + 2, "each is counted once");
+        for (unsigned i = 0; i < N_HOLDERS; i++)
                 end_holder(&bench, holders[i]);
         end(&bench);
 }
