@@ -71,23 +71,42 @@ const RuntimeLocks *thread_locks_find(const ThreadLocks *locks, uint32_t tgid) {
         return NULL;
 }
 
-static bool has(const RuntimeLocks *locks, const RuntimeLock *lock) {
+/* Whether a thread waits for one lock by both. Its owner may have changed: it goes from hand to hand. */
+static bool is_same(const RuntimeLock *a, const RuntimeLock *b) {
+        return a->address == b->address && a->futex == b->futex && a->tid == b->tid && a->kind == b->kind &&
+                !memcmp(a->name, b->name, sizeof(a->name));
+}
+
+static const RuntimeLock *find_same(const RuntimeLocks *locks, const RuntimeLock *lock) {
         for (uint32_t i = 0; i < locks->n; i++)
-                if (!memcmp(&locks->locks[i], lock, sizeof(*lock)))
-                        return true;
-        return false;
+                if (is_same(&locks->locks[i], lock))
+                        return &locks->locks[i];
+        return NULL;
+}
+
+/* An owner that @second does not say is not known. */
+static void keep_same(RuntimeLocks *first, const RuntimeLocks *second) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; second && i < first->n; i++) {
+                const RuntimeLock *same = find_same(second, &first->locks[i]);
+
+                if (!same)
+                        continue;
+                first->locks[n] = first->locks[i];
+                if (same->owner != first->locks[n].owner)
+                        first->locks[n].owner = 0;
+                n++;
+        }
+        first->n = n;
 }
 
 void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again) {
         for (size_t i = 0; i < locks->n; i++) {
                 RuntimeLocks *first = locks->processes[i].locks;
                 const RuntimeLocks *second = thread_locks_find(again, locks->processes[i].tgid);
-                uint32_t n = 0;
 
-                for (uint32_t k = 0; second && k < first->n; k++)
-                        if (has(second, &first->locks[k]))
-                                first->locks[n++] = first->locks[k];
-                first->n = n;
+                keep_same(first, second);
                 if (second && *second->text)
                         memcpy(first->text, second->text, sizeof(first->text));
         }

@@ -35,7 +35,10 @@ void thread_locks_deinit(ThreadLocks *locks);
 /* The locks of process @tgid; NULL = it does not tell. */
 const RuntimeLocks *thread_locks_find(const ThreadLocks *locks, uint32_t tgid);
 
-/* Pure. Keeps those of @locks that @again has, too, word by word; what one of them lacks stays said. */
+/*
+ * Pure. Keeps those of @locks that @again has, too, without an owner if it is another one there; what one of
+ * them lacks stays said.
+ */
 void thread_locks_keep_same(ThreadLocks *locks, const ThreadLocks *again);
 
 /* A constant word for a lock of @kind, as `stacks` and wait.lock.kind have it; NULL = it is none. */

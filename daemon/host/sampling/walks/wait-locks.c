@@ -11,8 +11,9 @@
  *                     from ├─── a look ───┤ until
  *
  * What both reads say of a thread that stood still is kept, and a wait that has the whole look in it was for
- * that lock. Nothing else is believed. So a wait between two looks has no lock, and is counted without: looks
- * meet waits by the time that they take, as ticks meet functions.
+ * that lock. Its owner is not known if it is another one by the second read; where one read alone has a lock,
+ * the next look asks again. Nothing else is believed. So a wait between two looks has no lock, and is counted
+ * without: looks meet waits by the time that they take, as ticks meet functions.
  *
  * A thread is asked for once a wait. Looks that find nobody new become rarer, up to IDLE_NS, and all of them
  * take a twentieth of one CPU at most.
@@ -65,7 +66,8 @@ struct WaitLocks {
 /* A thread that is asked for. */
 typedef struct Asked {
         const struct abi_thread *thread;
-        uint32_t mutex_owner;           /* by both reads; 0 = it waits for no mutex of glibc */
+        uint32_t mutex_owners[2];       /* by each read; 0 = it waits for no mutex of glibc */
+        bool has_lock;                  /* its runtime knows one by either of them */
 } Asked;
 
 typedef struct Work {
@@ -204,6 +206,13 @@ uint32_t wait_locks_mutex_owner(const uint32_t words[static WAIT_LOCKS_MUTEX_WOR
         return is_waited_for && n_users && kind < MUTEX_KINDS ? owner : 0;
 }
 
+enum wait_locks_mutex wait_locks_judge_mutex(uint32_t first, uint32_t second, uint32_t *ownerp) {
+        *ownerp = first == second ? first : 0;
+        if (!first != !second)
+                return WAIT_LOCKS_UNSURE;
+        return first ? WAIT_LOCKS_MUTEX : WAIT_LOCKS_NO_MUTEX;
+}
+
 /* Memory of the thread's process; -1 = it is gone, or may not be read. */
 static int open_memory(const Work *work, const struct abi_thread *thread) {
         Program program;
@@ -220,20 +229,18 @@ static uint32_t read_owner(const struct abi_thread *thread, int memory) {
         return is_read ? wait_locks_mutex_owner(words) : 0;
 }
 
-/* @is_again: what was read before must be there still. */
-static void read_mutexes(Work *work, bool is_again) {
+/* @read: which of the two. */
+static void read_mutexes(Work *work, unsigned read) {
         int memory = -1;
 
         for (size_t i = 0; i < work->n; i++) {
                 Asked *asked = &work->asked[i];
-                uint32_t owner;
 
                 if (!i || asked->thread->tgid != asked[-1].thread->tgid) {
                         closep(&memory);
                         memory = open_memory(work, asked->thread);
                 }
-                owner = read_owner(asked->thread, memory);
-                asked->mutex_owner = is_again && asked->mutex_owner != owner ? 0 : owner;
+                asked->mutex_owners[read] = read_owner(asked->thread, memory);
         }
         closep(&memory);
 }
@@ -255,16 +262,37 @@ static int read_runtimes(const Work *work, ThreadLocks *told) {
         return error_fold(r);
 }
 
+static const RuntimeLock *find_told(const RuntimeLocks *told, const struct abi_thread *thread) {
+        for (uint32_t i = 0; told && i < told->n; i++) {
+                const RuntimeLock *lock = &told->locks[i];
+
+                if (lock->tid == thread->ns_tid && thread_locks_word(lock->kind) &&
+                    (!lock->futex || lock->futex == thread->argument))
+                        return lock;
+        }
+        return NULL;
+}
+
+static void compare_runtimes(Work *work, const ThreadLocks *again) {
+        for (size_t i = 0; i < work->n; i++) {
+                const struct abi_thread *thread = work->asked[i].thread;
+
+                work->asked[i].has_lock = find_told(thread_locks_find(&work->told, thread->tgid), thread) ||
+                        find_told(thread_locks_find(again, thread->tgid), thread);
+        }
+        thread_locks_keep_same(&work->told, again);
+}
+
 static int read_twice(Work *work) {
         ThreadLocks again = { 0 };
         int r = read_runtimes(work, &work->told);
 
-        read_mutexes(work, false);
+        read_mutexes(work, 0);
         if (!r)
                 r = read_runtimes(work, &again);
-        read_mutexes(work, true);
+        read_mutexes(work, 1);
         if (!r)
-                thread_locks_keep_same(&work->told, &again);
+                compare_runtimes(work, &again);
         thread_locks_deinit(&again);
         return r;
 }
@@ -291,26 +319,27 @@ static bool has_stood(const struct abi_thread *before, const struct abi_thread *
                 after->generation == before->generation && after->start_time_ns == before->start_time_ns;
 }
 
-static const RuntimeLock *find_told(const RuntimeLocks *told, const struct abi_thread *thread) {
-        for (uint32_t i = 0; told && i < told->n; i++) {
-                const RuntimeLock *lock = &told->locks[i];
+/* An owner that is no thread of the process is other memory that looks like a mutex. */
+static enum wait_locks_mutex judge_mutex(const Work *work, const Asked *asked, uint32_t *ownerp) {
+        const uint32_t tgid = asked->thread->tgid;
 
-                if (lock->tid == thread->ns_tid && thread_locks_word(lock->kind) &&
-                    (!lock->futex || lock->futex == thread->argument))
-                        return lock;
-        }
-        return NULL;
+        return wait_locks_judge_mutex(find_own(&work->after, tgid, asked->mutex_owners[0]),
+                                      find_own(&work->after, tgid, asked->mutex_owners[1]), ownerp);
 }
 
-/* A runtime that did not answer may do so at the next look. */
+/* What is not sure, and a runtime that did not answer, may be known at the next look. */
 static int note_asked(const Work *work, const Asked *asked) {
         const struct abi_thread *thread = asked->thread, *after = find_again(&work->after, thread);
         const RuntimeLocks *told = thread_locks_find(&work->told, thread->tgid);
         const RuntimeLock *lock = find_told(told, thread);
-        uint32_t owner = find_own(&work->after, thread->tgid, lock ? lock->owner : asked->mutex_owner);
-        const char *kind = lock ? thread_locks_word(lock->kind) : owner ? "mutex" : NULL;
+        uint32_t owner;
+        enum wait_locks_mutex mutex = judge_mutex(work, asked, &owner);
+        const char *kind = lock ? thread_locks_word(lock->kind) : mutex == WAIT_LOCKS_MUTEX ? "mutex" : NULL;
+        bool is_sure = lock || (!asked->has_lock && mutex != WAIT_LOCKS_UNSURE);
 
-        if (!has_stood(thread, after) || (!kind && told && !told->n && *told->text))
+        if (lock)
+                owner = find_own(&work->after, thread->tgid, lock->owner);
+        if (!is_sure || !has_stood(thread, after) || (!kind && told && !told->n && *told->text))
                 return 0;
         return wait_locks_note(work->locks,
                                &(WaitingThread){ thread->tgid, thread->tid, thread->n_switches,

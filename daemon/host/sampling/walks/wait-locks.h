@@ -51,3 +51,15 @@ const SampleLock *wait_locks_find(const WaitLocks *locks, uint32_t tgid, uint32_
  * the id of the thread that has it; 0 = it is none, or nobody waits for it.
  */
 uint32_t wait_locks_mutex_owner(const uint32_t words[static WAIT_LOCKS_MUTEX_WORDS]);
+
+enum wait_locks_mutex {
+        WAIT_LOCKS_NO_MUTEX,            /* by both reads */
+        WAIT_LOCKS_MUTEX,
+        WAIT_LOCKS_UNSURE,              /* by one of them */
+};
+
+/*
+ * Pure. @first, @second: threads of the process that have it by two reads; 0 = it is no mutex by that read.
+ * *ownerp: who has it; 0 = it has changed hands.
+ */
+enum wait_locks_mutex wait_locks_judge_mutex(uint32_t first, uint32_t second, uint32_t *ownerp);

@@ -36,16 +36,35 @@ Test(thread_locks, a_lock_that_two_looks_have_is_kept) {
         cr_assert_eq(memcmp(&thread_locks_find(&first, 10)->locks[1], &right, sizeof(right)), 0);
 }
 
-Test(thread_locks, one_with_another_owner_lock_or_class_is_not) {
-        RuntimeLock owner = left, lock = right, class = parked;
+Test(thread_locks, another_lock_futex_kind_or_class_is_not) {
+        RuntimeLock lock = left, futex = right, kind = parked, class = parked;
 
-        owner.owner = 13;
         lock.address++;
+        futex.futex = 0x7f44;
+        kind.kind = RUNTIME_LOCK_OWNED;
         class.name[0] = 'a';
         add(&first, 10, (RuntimeLock[]){ left, right, parked }, 3);
-        add(&second, 10, (RuntimeLock[]){ owner, lock, class }, 3);
+        add(&second, 10, (RuntimeLock[]){ lock, futex, kind, class }, 4);
         thread_locks_keep_same(&first, &second);
         cr_assert_eq(thread_locks_find(&first, 10)->n, 0);
+}
+
+/* left goes from thread 12 to 13, and right is let go. */
+Test(thread_locks, a_lock_that_another_thread_has_now_is_kept_without_its_owner) {
+        RuntimeLock next = left, none = right;
+        const RuntimeLocks *kept;
+
+        next.owner = 13;
+        none.owner = 0;
+        add(&first, 10, (RuntimeLock[]){ left, right, parked }, 3);
+        add(&second, 10, (RuntimeLock[]){ next, none, parked }, 3);
+        thread_locks_keep_same(&first, &second);
+        kept = thread_locks_find(&first, 10);
+        cr_assert_eq(kept->n, 3);
+        cr_expect_str_eq(kept->locks[0].name, "a.Left");
+        cr_expect_eq(kept->locks[0].owner, 0);
+        cr_expect_str_eq(kept->locks[1].name, "a.Right");
+        cr_expect_eq(kept->locks[1].owner, 0);
 }
 
 Test(thread_locks, what_one_look_has_not_read_stays_said) {

@@ -113,3 +113,25 @@ Test(wait_locks, a_mutex_of_glibc_says_who_has_it) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
                 cr_expect_eq(wait_locks_mutex_owner(cases[i].words), cases[i].owner, "%s", cases[i].what);
 }
+
+Test(wait_locks, a_mutex_that_changes_hands_is_one_without_an_owner) {
+        static const struct {
+                uint32_t first, second, owner;
+                enum wait_locks_mutex said;
+                const char *what;
+        } cases[] = {
+                { 0, 0, 0, WAIT_LOCKS_NO_MUTEX, "none by both reads" },
+                { 12, 12, 12, WAIT_LOCKS_MUTEX, "one thread has it" },
+                { 12, 13, 0, WAIT_LOCKS_MUTEX, "from one to the other" },
+                { 12, 0, 0, WAIT_LOCKS_UNSURE, "let go, or never one" },
+                { 0, 13, 0, WAIT_LOCKS_UNSURE, "taken, or never one" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                uint32_t owner = 99;
+
+                cr_expect_eq(wait_locks_judge_mutex(cases[i].first, cases[i].second, &owner), cases[i].said,
+                             "%s", cases[i].what);
+                cr_expect_eq(owner, cases[i].owner, "%s", cases[i].what);
+        }
+}
