@@ -9,6 +9,7 @@ import oracle
 
 oracle.enter()
 
+import collections
 import shutil
 import signal
 import subprocess
@@ -143,10 +144,11 @@ class Neighbours(session.TestCase):
                      lambda _, value: value("spanprof_waits_total", event="begun") > 100_000)
 
     def test_waits_of_hundreds_of_threads_leave_room_while_the_daemon_stands_still(self):
-        """Their ring would be full after some tenths of a second: it is thinned by process, and each is counted."""
+        """Their ring would be full after some tenths of a second: it is thinned by process, each counted.
+        Of four honest processes one may share a hash of 64 values with it, or not be drawn for a walk."""
         self.options = ("--off-cpu", "--off-cpu-max-switches", "0")
         attacker = self.child((ATTACKER, None), "hostile", "sleepers", 400)
-        honest = self.child((HONEST, None), "hostile", "sleepers", 1)
+        honest = {self.child((HONEST, None), "hostile", "sleepers", 2).pid for _ in range(4)}
         run, control = self.start_daemon()
 
         def waits(event):
@@ -165,9 +167,10 @@ class Neighbours(session.TestCase):
         attacker.kill()
         result = run.stop()
         late_ns = begin_ns + (end_ns - begin_ns) // 2
-        times = [result.monotonic_ns(wait) for wait in result.waits
-                 if wait.resource["process.pid"] == honest.pid and wait.frames]
-        self.assertTrue([at for at in times if late_ns < at < end_ns], "its stacks of the second half")
+        late = collections.Counter(wait.resource["process.pid"] for wait in result.waits
+                                   if wait.frames and late_ns < result.monotonic_ns(wait) < end_ns)
+        print(f"# stacks of the second half: {dict(late)}, honest: {honest}", flush=True)
+        self.assertGreaterEqual(len(honest & set(late)), 2, "stacks of the second half")
 
     def files(self, n, data):
         directory = self.directory()
