@@ -211,13 +211,14 @@ enum rules_word {
         RULES_WORD_RETURN,              /* code, behind a call */
 };
 
-/* Return: enum rules_word. */
+/* Return: enum rules_word; _RETURN, which leaves a frame in doubt, once a walk has looked at too many. */
 APART int rules_word_of(struct rules *rules, uint64_t word) {
         struct rows_place *place;
 
         if (!rules)
                 return RULES_WORD_DATA;
-        rules->n_words++;
+        if (++rules->n_words > RULES_MAX_WORDS)
+                return RULES_WORD_RETURN;
         place = &rules->word_place;
         if (word - place->start >= place->size &&
             rows_find_place(rules->space, rules->generation, word, place) == ABI_STACK_NO_MAPPING)
@@ -246,8 +247,7 @@ APART int rules_doubt(struct unwind *unwind, struct rules *rules) {
         if (rules->is_sp_lost || (unwind->bp & 7) || unwind->bp - at > UNWIND_MAX_JUMP)
                 return 0;
         for (uint32_t i = 0; i < RULES_MAX_FRAME_WORDS && at < unwind->bp; i++) {
-                /* Once a walk has looked so much up, each frame made at run time that follows is in doubt. */
-                if (rules->n_words >= RULES_MAX_WORDS || !window_read_word(&unwind->window, at, &word))
+                if (!window_read_word(&unwind->window, at, &word))
                         return 1;
                 if (rules_may_be_code(word) && rules_word_of(rules, word) == RULES_WORD_RETURN)
                         return 1;

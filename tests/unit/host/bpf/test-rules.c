@@ -783,7 +783,8 @@ Test(rules, mark_a_frame_made_at_run_time_that_is_too_large_to_prove) {
 
 /*
  * 78 frames of 102 words that may be addresses of code: in no mapping, or in one that is known, behind no
- * call. From where the walk has looked at RULES_MAX_WORDS of them, none is proved, and no word is looked at.
+ * call. From where the walk has looked at RULES_MAX_WORDS of them, none is proved, and one word more ends
+ * the look at a frame.
  */
 Test(rules, mark_frames_made_at_run_time_once_a_walk_has_looked_at_too_many_words) {
         enum { MANY = STACK - 0x100000, N_MANY = 2 * RULES_MAX_WORDS, N_DATA = 102, SIZE = N_DATA + 2 };
@@ -806,7 +807,7 @@ Test(rules, mark_frames_made_at_run_time_once_a_walk_has_looked_at_too_many_word
                 }
                 walk_from(JIT + 0x10, MANY, MANY + 8 * N_DATA, 0, 512);
                 cr_assert_eq(unwind.n_frames, n + 1, "%zu: %u", k, unwind.n_frames);
-                cr_assert_eq(rules.n_words, RULES_MAX_WORDS, "%zu: %u", k, rules.n_words);
+                cr_assert_leq(rules.n_words, RULES_MAX_WORDS + n, "%zu: %u", k, rules.n_words);
                 for (unsigned i = 0; i < n; i++)
                         cr_assert_eq(!(frames[i] & ABI_FRAME_UNPROVED), i < n_proved, "%zu: %u", k, i);
         }
