@@ -103,9 +103,12 @@ ROWS = {
     "host's name": ({"host", "host's id"}, (), [(("--attributes-deny", "host.*"), {"host", "host's id"}),
                                                 (("--host-id", "none"), {"host's id"})]),
     "container's and pod's ids": ({"container"}, (), [(("--attributes-deny", "container.*,k8s.*"), {"container"})]),
-    "trace and span ids": ({"spans", "span's attributes"}, (), [
+    "trace and span ids; attributes of spans": ({"spans", "span's attributes"}, (), [
         (("--links", "off"), {"spans"}), (("--attributes-deny", "parity,http.*"), {"span's attributes"}),
         (("--attributes", "lean"), DEFAULT - {"addresses", "kernel", "python", "code", "paths", "spans", "host"})]),
+    # no SDK is here: `links`, `runtimes` and span.name are switched off above, whoever says the span
+    "trace and span ids, and names of spans, of services with OpenTelemetry's SDK for Python": (set(), (), []),
+    "trace and span ids of services with OpenTelemetry's SDK for Node.js": (set(), (), []),
     "labels of Go's goroutines": ({"Go's labels"}, (), [(("--runtimes", "hotspot,python,jvm"), {"Go's labels"})]),
     "names of asyncio's tasks": ({"tasks"}, (), [(("--attributes-deny", "coroutine.name"), {"tasks"})]),
     "in `/metrics`": (set(), (), []),               # no receiver gets it: test-run-operations.py
