@@ -39,7 +39,7 @@ enum {
         ABI_MAX_NAMES = 1024,           /* names that are kept as rejected; over it the least used one goes */
         /* bytes of a thread context's attributes; longer ones are left out */
         ABI_MAX_ATTRIBUTES_SIZE = 640,
-        ABI_MAX_FORKS = 4096,           /* forked children of targets, while the daemon does not know them */
+        ABI_MAX_FORKS = 3072,           /* forked children of targets, while the daemon does not know them */
         ABI_MAX_PROGRAM_NAMES = 512,    /* names of each of two tables; over it the oldest one goes */
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,

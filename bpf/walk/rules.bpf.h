@@ -30,7 +30,7 @@ enum {
         RULES_MAX_SIGNALS = 8,
         RULES_N_REGISTERS = 16,
         /* Words of a frame that are looked at; the proof of a larger one would cost too much. */
-        RULES_MAX_FRAME_WORDS = 512,
+        RULES_MAX_FRAME_WORDS = 128,
         RULES_MAX_WORDS = 4096,         /* words of a walk that may be code: some 50 ns each */
 };
 

@@ -327,6 +327,11 @@ PROCESSES = {
     "data of its workers": str(256 << 20),
     "capabilities of its workers": "0000000000000000",      # capset
     "nice of its workers": "0",                     # setpriority: 5 above its own
+    # of what reads files on FUSE: to read them, CAP_DAC_READ_SEARCH
+    "open files of its remote reader": "256",
+    "data of its remote reader": str(256 << 20),
+    "capabilities of its remote reader": "0000000000000004",
+    "nice of its remote reader": "0",
     "threads on one CPU": "1",                      # sched_setaffinity
 }
 
@@ -334,18 +339,23 @@ PROCESSES = {
 def processes(machine, main):
     """Row → value, of PROCESSES; several values where workers differ."""
     # those that start others, and live as long as the daemon
-    workers = machine.run("pgrep", "-P", str(main)).stdout.split()
+    remote = machine.run("pgrep", "-P", str(main), "-x", "spanprof-remote", expect=None).stdout.split()
+    workers = [pid for pid in machine.run("pgrep", "-P", str(main)).stdout.split() if pid not in remote]
 
-    def each(path, pattern):
-        texts = [machine.run("cat", f"/proc/{pid}/{path}", expect=None).stdout for pid in workers]
+    def each(path, pattern, pids):
+        texts = [machine.run("cat", f"/proc/{pid}/{path}", expect=None).stdout for pid in pids]
         return " and ".join(sorted({re.search(pattern, text, re.M)[1] for text in texts if text}))
 
     cpus = re.findall(r"Cpus_allowed_list:\s*(\S+)", machine.run("sh", "-c", f"cat /proc/{main}/task/*/status").stdout)
     return {
-        "open files of its workers": each("limits", r"^Max open files +(\S+)"),
-        "data of its workers": each("limits", r"^Max data size +(\S+)"),
-        "capabilities of its workers": each("status", r"^CapEff:\t(\w+)"),
-        "nice of its workers": each("stat", r"\) \S(?: \S+){15} (\S+)"),
+        f"{what} of its {who}": each(*where, pids)
+        for who, pids in (("workers", workers), ("remote reader", remote)) for what, where in {
+            "open files": ("limits", r"^Max open files +(\S+)"),
+            "data": ("limits", r"^Max data size +(\S+)"),
+            "capabilities": ("status", r"^CapEff:\t(\w+)"),
+            "nice": ("stat", r"\) \S(?: \S+){15} (\S+)"),
+        }.items()
+    } | {
         "threads on one CPU": str(sum(cpu.isdigit() for cpu in cpus)),
     }
 

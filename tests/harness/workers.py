@@ -24,6 +24,9 @@ def descriptors(pid):
         return None
 
 
+OTHERS = ("spanprof-sweep", "spanprof-remote")
+
+
 def helpers(run):
     """Children of the daemon that live: ([nurseries], [workers]). Only the former have standard descriptors."""
     children = [
@@ -31,7 +34,7 @@ def helpers(run):
     ]
     children = [
         pid for pid in children
-        if status_of(pid).get("State", "Z")[0] not in "ZX" and status_of(pid).get("Name") != "spanprof-sweep"
+        if status_of(pid).get("State", "Z")[0] not in "ZX" and status_of(pid).get("Name") not in OTHERS
     ]
     nurseries = [pid for pid in children if "/dev/null" in (descriptors(pid) or ())]
     return nurseries, [pid for pid in children if pid not in nurseries]

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +39,7 @@
 enum {
         SOCKET = 0,                     /* descriptor of the reader, which has no other for long */
         PIECE = 128 << 10,              /* bytes after which progress is told */
+        NICE = 5,                       /* as workers have it */
 };
 
 struct RemoteReader {
@@ -253,6 +255,7 @@ static _Noreturn void serve(int socket) {
         sigprocmask(SIG_SETMASK, &all, NULL);
         signal(SIGCHLD, SIG_DFL);       /* ignored, a copier would end before its place is known to be free */
         prctl(PR_SET_NAME, REMOTE_READER_COMM, 0, 0, 0);
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICE);
         if ((socket != SOCKET && dup2(socket, SOCKET) < 0) || chdir("/") < 0)
                 _exit(1);
         syscall(SYS_close_range, SOCKET + 1, ~0u, 0);

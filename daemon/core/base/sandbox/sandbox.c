@@ -43,6 +43,7 @@
 enum {
         ANY = -1,
         MAX_DESCRIPTORS = 16,
+        MAX_COPY_DESCRIPTORS = 256,     /* of the reader of remote files: a few for each copier */
         MAX_FILTER = 160,
 };
 
@@ -286,5 +287,8 @@ int sandbox_enter_remote_reader(void) {
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         r = rights_drop(NULL, RIGHTS_OF(CAP_DAC_READ_SEARCH) | RIGHTS_OF(CAP_SETUID) | RIGHTS_OF(CAP_SETGID) |
                                       RIGHTS_OF(CAP_KILL));
+        limit_data();
+        limit(RLIMIT_CORE, 0);
+        limit(RLIMIT_NOFILE, MAX_COPY_DESCRIPTORS);
         return r ? r : install(copy_files, ARRAY_SIZE(copy_files));
 }

@@ -673,7 +673,9 @@ class KernelHalf(tap.TestCase):
         if not verified:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
         self.assertEqual(len(verified), 9, "the walk over runtimes is loaded when it is wanted")
-        self.assertLess(max(verified.values()), 25000, "the walk's state has got onto the BPF stack?")
+        # 151 for each of the 128 words of a frame of made code (rules_doubt()), and the rest of a walk
+        most = 25000 + 151 * 128
+        self.assertLess(max(verified.values()), most, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]
         self.assertGreater(last["map_bytes"], 128 << 10)

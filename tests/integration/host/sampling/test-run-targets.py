@@ -81,8 +81,8 @@ def burn(seconds):
 """
 
     def test_a_name_is_rejected_once(self):
-        """Of 800 processes of one name that nothing chooses, the kernel half lets nearly all go by itself. The
-        machine's own new processes are rejected once each, too."""
+        """Of 800 processes of one name that nothing chooses, the kernel half lets nearly all go by itself.
+        Each new process of the machine is rejected, too."""
         run = self.start("-C", "victim-chain", *HZ)
         child = self.python(self.BURN + """
 ctypes.CDLL(None).prctl(15, b"same-name")
