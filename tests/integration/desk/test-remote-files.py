@@ -122,8 +122,8 @@ class Hanging(session.TestCase):
             server = fuse_server.FuseServer(self.directory(), "program", pathlib.Path("/bin/bash").read_bytes())
         except OSError as error:
             tap.skip(f"kernel: mounts no FUSE here: {error}")
-        self.addCleanup(server.close)
         victim = self.spawn([server.file, "-c", "while :; do i=$((i+1)); done"])
+        self.addCleanup(server.close)  # before the program is waited for, which may hang in it
         session.wait_cpu([victim.pid], 0.2)
         before = copied_bytes()
         server.n_reads_left = 6  # of 64 KiB
