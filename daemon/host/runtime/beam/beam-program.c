@@ -36,15 +36,11 @@ static bool find(const DynamicImage *image, const char *name, uint64_t *addressp
         return true;
 }
 
-static bool open_image(DynamicImage *image, int fd, const void *data, uint64_t size) {
-        return dynamic_image_init(image, fd, data, size) && dynamic_image_find_tables(image);
-}
-
 bool beam_recognises(int fd, const void *data, uint64_t size) {
         DynamicImage image;
         uint64_t address;
 
-        return open_image(&image, fd, data, size) && find(&image, "enif_schedule_nif", &address) &&
+        return dynamic_image_open(&image, fd, data, size) && find(&image, "enif_schedule_nif", &address) &&
                 find(&image, "driver_output_term", &address) && find(&image, "erl_drv_init_ack", &address);
 }
 
@@ -127,7 +123,7 @@ int beam_open(int fd, const void *data, uint64_t size, BeamOpened *opened) {
         uint64_t jit;
 
         memset(opened, 0, sizeof(*opened));
-        if (!open_image(&image, fd, data, size))
+        if (!dynamic_image_open(&image, fd, data, size))
                 return unknown(opened, 0, "the file has changed");
         release = find_release(&image);
         if (ELF_MACHINE != EM_X86_64)

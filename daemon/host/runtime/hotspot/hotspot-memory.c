@@ -127,8 +127,7 @@ int hotspot_memory_new(HotspotMemory **memoryp, const HotspotReader *source, int
         memory->serial = 1;
         memory->n_allowed = HOTSPOT_OPEN_CALLS;
         memory->reader = (HotspotReader){ .read = read_live, .userdata = memory };
-        if (!dynamic_image_init(&memory->image, fd, NULL, size) ||
-            !dynamic_image_find_tables(&memory->image) || !find_symbols(memory))
+        if (!dynamic_image_open(&memory->image, fd, NULL, size) || !find_symbols(memory))
                 return HOTSPOT_MEMORY_E_NO_JVM;
         *memoryp = take(memory);
         return 0;

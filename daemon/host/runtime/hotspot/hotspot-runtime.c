@@ -46,7 +46,7 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
         Elf64_Sym symbol;
         uint32_t index;
 
-        return dynamic_image_init(&image, fd, NULL, size) && dynamic_image_find_tables(&image) &&
+        return dynamic_image_open(&image, fd, NULL, size) &&
                dynamic_image_find(&image, hotspot_symbol_names[0], &index, &symbol);
 }
 

@@ -33,8 +33,7 @@ static bool open_file(JvmFile *file, const OtherJvmInput *input) {
 
         if (r)
                 return false;
-        file->has_symbols = dynamic_image_init(&file->dynamic, input->fd, input->data, input->size) &&
-                dynamic_image_find_tables(&file->dynamic);
+        file->has_symbols = dynamic_image_open(&file->dynamic, input->fd, input->data, input->size);
         return true;
 }
 

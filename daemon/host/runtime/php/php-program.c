@@ -43,15 +43,11 @@ static bool find(const DynamicImage *image, const char *name, Place *place) {
         return true;
 }
 
-static bool open_image(DynamicImage *image, int fd, const void *data, uint64_t size) {
-        return dynamic_image_init(image, fd, data, size) && dynamic_image_find_tables(image);
-}
-
 bool php_recognises(int fd, const void *data, uint64_t size) {
         DynamicImage image;
         Place place;
 
-        return open_image(&image, fd, data, size) && find(&image, "zend_vm_kind", &place) &&
+        return dynamic_image_open(&image, fd, data, size) && find(&image, "zend_vm_kind", &place) &&
                 find(&image, "execute_ex", &place);
 }
 
@@ -211,7 +207,7 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         DynamicImage image;
 
         memset(opened, 0, sizeof(*opened));
-        if (!open_image(&image, fd, data, size) || !find(&image, "execute_ex", &evaluator))
+        if (!dynamic_image_open(&image, fd, data, size) || !find(&image, "execute_ex", &evaluator))
                 return unknown(opened, version, "the file has changed");
         find_version(&image, version);
         if (ELF_MACHINE != EM_X86_64)

@@ -261,7 +261,7 @@ static bool read_greenlets(int fd, uint64_t size, PythonMore *more) {
         Elf64_Sym symbol;
         uint32_t index;
 
-        if (!dynamic_image_init(&image, fd, NULL, size) || !dynamic_image_find_tables(&image) ||
+        if (!dynamic_image_open(&image, fd, NULL, size) ||
             !dynamic_image_find(&image, "PyInit__greenlet", &index, &symbol))
                 return false;
         for (unsigned i = 0; i < image.n_headers; i++) {
@@ -281,7 +281,7 @@ static bool read_thread_ids(int fd, uint64_t size, PythonMore *more) {
         Elf64_Sym symbol;
         uint32_t index;
 
-        return dynamic_image_init(&image, fd, NULL, size) && dynamic_image_find_tables(&image) &&
+        return dynamic_image_open(&image, fd, NULL, size) &&
                 dynamic_image_find(&image, "_thread_db_sizeof_pthread", &index, &symbol) &&
                 dynamic_image_read(&image, symbol.st_value, &more->thread_below, sizeof(more->thread_below));
 }

@@ -136,7 +136,7 @@ bool v8_recognises(int fd, const void *data, uint64_t size) {
         DynamicImage image;
         int32_t value;
 
-        return dynamic_image_init(&image, fd, data, size) && dynamic_image_find_tables(&image) &&
+        return dynamic_image_open(&image, fd, data, size) &&
                 read_constant(&image, &constants[V8_SLOT_OF_FUNCTION], &value) &&
                 read_constant(&image, &constants[V8_TYPE_INFO], &value);
 }
@@ -309,7 +309,7 @@ int v8_open(int fd, const void *data, uint64_t size, V8Opened *opened) {
         DynamicImage image;
 
         memset(opened, 0, sizeof(*opened));
-        if (!dynamic_image_init(&image, fd, data, size) || !dynamic_image_find_tables(&image)) {
+        if (!dynamic_image_open(&image, fd, data, size)) {
                 snprintf(opened->reason, sizeof(opened->reason), "V8: layout unknown: the file has changed");
                 return V8_OPEN_E_UNKNOWN;
         }

@@ -93,6 +93,10 @@ bool dynamic_image_find_tables(DynamicImage *image) {
         return image->symbols && image->strings;
 }
 
+bool dynamic_image_open(DynamicImage *image, int fd, const void *data, uint64_t size) {
+        return dynamic_image_init(image, fd, data, size) && dynamic_image_find_tables(image);
+}
+
 /* Whether symbol @index has this name, and is defined here. */
 static bool is_symbol(const DynamicImage *image, uint32_t index, const char *name, Elf64_Sym *symbol) {
         size_t size = strlen(name) + 1;

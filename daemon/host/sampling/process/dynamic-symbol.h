@@ -32,6 +32,9 @@ bool dynamic_image_init(DynamicImage *image, int fd, const void *data, uint64_t 
 /* Reads the dynamic section, which dynamic_image_find() needs. Return: whether there are symbols. */
 bool dynamic_image_find_tables(DynamicImage *image);
 
+/* Both of these. Return: whether there are symbols. */
+bool dynamic_image_open(DynamicImage *image, int fd, const void *data, uint64_t size);
+
 /* The bytes that will lie at an ELF address. Return: whether the file has all of them. */
 bool dynamic_image_read(const DynamicImage *image, uint64_t address, void *to, size_t size);
 
