@@ -7,11 +7,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/bpf.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/util/clock.h"
@@ -19,6 +17,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/frames/frames.h"
 #include "host/sampling/runtime/runtimes.h"
+#include "user-child.h"
 
 enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE_BIT = 1 << 6,
        YIELDING_BIT = 1 << 5, SECOND_US = 1100 * 1000 };
@@ -262,27 +261,13 @@ Test(runtimes, a_process_is_attached_once_it_is_ready) {
         cr_assert_eq(n_detached, 1);
 }
 
-enum { N_HOLDERS = 4, HOLDER = 65534 };  /* as many as the map has entries; a user that owns nothing */
+enum { N_HOLDERS = 4 };                 /* as many as the map has entries */
 
 /* A process of a user, with the runtime. */
 static pid_t begin_holder(Bench *bench, uid_t user, uint64_t generation) {
         _cleanup_(process_freep) Process *process = NULL;
-        int ready[2];
-        char byte = 0;
-        pid_t pid;
+        pid_t pid = user_child_begin(user);
 
-        cr_assert_eq(pipe(ready), 0);
-        pid = fork();
-        if (!pid) {
-                byte = !setuid(user);
-                if (write(ready[1], &byte, 1) == 1)
-                        pause();
-                _exit(0);
-        }
-        cr_assert_eq(read(ready[0], &byte, 1), 1);
-        cr_assert(byte, "has its user");
-        close(ready[0]);
-        close(ready[1]);
         cr_assert_eq(process_new(&process, pid), 0);
         cr_assert_eq(process_read_mappings(process, bench->objects), 0);
         process->generation = generation;
@@ -292,8 +277,7 @@ static pid_t begin_holder(Bench *bench, uid_t user, uint64_t generation) {
 
 static void end_holder(Bench *bench, pid_t pid) {
         runtimes_forget(bench->runtimes, (uint32_t)pid);
-        kill(pid, SIGKILL);
-        cr_assert_eq(waitpid(pid, NULL, 0), pid);
+        user_child_end(pid);
 }
 
 static unsigned n_entries(const pid_t *pids, unsigned n) {
@@ -317,10 +301,10 @@ Test(runtimes, a_user_with_most_processes_gives_way_to_another_and_comes_back) {
         cr_assert_eq(runtimes_new(&bench.runtimes, on_switch, NULL), 0);
         cr_assert_eq(runtimes_register(bench.runtimes, &toy, map_fd, &n_tended), 0);
         for (unsigned i = 0; i <= N_HOLDERS; i++)
-                holders[i] = begin_holder(&bench, HOLDER, GENERATION + i);
+                holders[i] = begin_holder(&bench, USER_CHILD, GENERATION + i);
         cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS, "one has no room");
         cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 1);
-        own = begin_holder(&bench, HOLDER - 1, 1);
+        own = begin_holder(&bench, USER_CHILD - 1, 1);
         cr_assert_eq(entry_of((uint32_t)own), 1, "another user has its share");
         cr_assert_eq(n_entries(holders, N_HOLDERS + 1), N_HOLDERS - 1);
         cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 2);

@@ -7,10 +7,8 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "border/unwind_abi.h"
@@ -20,6 +18,7 @@
 #include "host/sampling/unwind/tables/pool.h"
 #include "host/sampling/unwind/tables/tables.h"
 #include "stat-reset.h"
+#include "user-child.h"
 
 static int array_fd = -1, nodes_fd = -1;
 static ObjectCache *objects;
@@ -338,27 +337,13 @@ Test(tables, do_without_a_node_that_finds_no_room) {
         cr_assert_gt(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 0);
 }
 
-enum { N_HOLDERS = 3, HOLDER = 65534 }; /* as many as there are nodes; a user that owns nothing */
+enum { N_HOLDERS = 3 };                 /* as many as there are nodes */
 
 /* A process of a user, with the mappings of this one. */
 static Process *begin_holder(uid_t user, uint64_t generation) {
+        pid_t pid = user_child_begin(user);
         Process *holder;
-        int ready[2];
-        char byte = 0;
-        pid_t pid;
 
-        cr_assert_eq(pipe(ready), 0);
-        pid = fork();
-        if (!pid) {
-                byte = !setuid(user);
-                if (write(ready[1], &byte, 1) == 1)
-                        pause();
-                _exit(0);
-        }
-        cr_assert_eq(read(ready[0], &byte, 1), 1);
-        cr_assert(byte, "has its user");
-        close(ready[0]);
-        close(ready[1]);
         cr_assert_eq(process_new(&holder, pid), 0);
         cr_assert_eq(process_read_mappings(holder, objects), 0);
         holder->generation = generation;
@@ -368,8 +353,7 @@ static Process *begin_holder(uid_t user, uint64_t generation) {
 
 static void end_holder(Process *holder) {
         tables_forget(tables, holder->pid);
-        kill((pid_t)holder->pid, SIGKILL);
-        cr_assert_eq(waitpid((pid_t)holder->pid, NULL, 0), (pid_t)holder->pid);
+        user_child_end((pid_t)holder->pid);
         process_free(holder);
 }
 
@@ -403,10 +387,10 @@ Test(tables, of_the_user_with_most_nodes_give_way_to_those_of_another_and_come_b
         create_maps(N_HOLDERS);
         open_tables(0, 0);
         for (unsigned i = 0; i <= N_HOLDERS; i++)
-                holders[i] = begin_holder(HOLDER, 1 + i);
+                holders[i] = begin_holder(USER_CHILD, 1 + i);
         cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS, "one has no room");
         cr_assert_eq(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 1);
-        other = begin_holder(HOLDER - 1, 100);
+        other = begin_holder(USER_CHILD - 1, 100);
         cr_assert(has_nodes(other), "another user has its share");
         cr_assert_eq(n_with_nodes(holders, N_HOLDERS + 1), N_HOLDERS - 1);
         cr_assert_eq(stat_get(COUNTER_UNWIND_NODES_OVER_CAP), 2);

@@ -6,15 +6,14 @@
  */
 
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/discover/targets.h"
 #include "host/sampling/walks/deferred.h"
+#include "user-child.h"
 
 /* The files of 400 programs took 18 s at a load of 75. */
 Test(deferred_patience_ns, of_a_session_is_longer_than_a_busy_machine_takes_for_its_files) {
@@ -74,35 +73,9 @@ Test(deferred_missing_pc, is_none_of_walks_that_ended_otherwise) {
 /* ---- shares of copies ---- */
 
 enum {
-        HOLDER = 65534,         /* a user that owns nothing */
         BYTES = 8 << 20,        /* as docs/CAPS.md has it */
         COPY = 16 << 10,
 };
-
-static pid_t start_as(uid_t user) {
-        int ready[2];
-        char byte = 0;
-        pid_t pid;
-
-        cr_assert_eq(pipe(ready), 0);
-        pid = fork();
-        if (!pid) {
-                byte = !setuid(user);
-                if (write(ready[1], &byte, 1) == 1)
-                        pause();
-                _exit(0);
-        }
-        cr_assert_eq(read(ready[0], &byte, 1), 1);
-        cr_assert(byte, "has its user");
-        close(ready[0]);
-        close(ready[1]);
-        return pid;
-}
-
-static void end(pid_t pid) {
-        kill(pid, SIGKILL);
-        cr_assert_eq(waitpid(pid, NULL, 0), pid);
-}
 
 /* A copy of @tgid's stack at a time. Return: whether one had to give way for it, or it had no room. */
 static bool copy_displaces(Deferred *deferred, pid_t tgid, uint64_t time_ns) {
@@ -130,8 +103,8 @@ Test(deferred_copy, of_the_user_with_most_gives_way_to_another_users) {
 
         if (geteuid())
                 cr_skip_test("machine: not root, who makes processes of other users");
-        holder = start_as(HOLDER);
-        other = start_as(HOLDER - 1);
+        holder = user_child_begin(USER_CHILD);
+        other = user_child_begin(USER_CHILD - 1);
         cr_assert_eq(deferred_new(&deferred, &stages), 0);
         while (!copy_displaces(deferred, holder, now_ns))
                 now_ns++;
@@ -142,6 +115,6 @@ Test(deferred_copy, of_the_user_with_most_gives_way_to_another_users) {
         drop(deferred, other, now_ns);
         cr_assert_not(copy_displaces(deferred, other, ++now_ns), "it had room, which it has left");
         deferred_free(deferred);
-        end(holder);
-        end(other);
+        user_child_end(holder);
+        user_child_end(other);
 }
