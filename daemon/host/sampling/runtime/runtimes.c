@@ -296,7 +296,7 @@ static void say_unwalked(Known *known, const char *reason) {
         snprintf(known->text + length, sizeof(known->text) - length, "%s%s", unwalked_text, reason);
 }
 
-static const char refused[] = "this kernel cannot load the walk";
+static const char refused[] = "the walk could not be loaded here";
 
 static ShareOwner owner_of(const Known *known) {
         _cleanup_(closep) int fd = -1;

@@ -18,18 +18,23 @@
  * (sampler_start). Once on, it stays: what came once comes again.
  *
  * Where the kernel refuses the second part, runtimes are walked natively, as on a host where none is known,
- * and each such process says so (host/sampling/runtime/).
+ * and each such process says so (host/sampling/runtime/). So it is where our control group has no room for
+ * what the verifier takes meanwhile: the kernel would kill the daemon.
  */
 
 #include "host/sampling/sample/runtime-walk.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/base/thread/thread.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+
+/* Memory that the verifier was seen to take for a load, and some more (Linux 6.18: 26 MiB). */
+#define LOAD_BYTES (UINT64_C(32) << 20)
 
 struct RuntimeWalk {
         KernelHalf *half;
@@ -89,11 +94,18 @@ static void begin(RuntimeWalk *walk) {
         finish(walk);
 }
 
-enum runtime_walk runtime_walk_want(RuntimeWalk *walk) {
-        if (walk->state == RUNTIME_WALK_UNWANTED)
-                begin(walk);
-        else
+enum runtime_walk runtime_walk_want(RuntimeWalk *walk, uint64_t room) {
+        if (walk->state != RUNTIME_WALK_UNWANTED) {
                 runtime_walk_wait(walk, 0);
+        } else if (room >= LOAD_BYTES) {
+                begin(walk);
+        } else {
+                walk->state = RUNTIME_WALK_REFUSED;
+                log_warning("frames of runtimes are not walked: to load the walk takes the kernel %" PRIu64
+                            " MiB, and the control group has %" PRIu64 " left. Give it 64 MiB or more (memory.max, "
+                            "MemoryMax= of the unit), and start spanprof again",
+                            LOAD_BYTES >> 20, room >> 20);
+        }
         return walk->state;
 }
 

@@ -21,8 +21,11 @@ int runtime_walk_new(RuntimeWalk **walkp, KernelHalf *half);
 RuntimeWalk *runtime_walk_free(RuntimeWalk *walk);
 DEFINE_CLEANUP(RuntimeWalk, runtime_walk_free)
 
-/* The first call begins to load; later ones say how that goes. */
-enum runtime_walk runtime_walk_want(RuntimeWalk *walk);
+/*
+ * The first call begins to load; later ones say how that goes. @room: bytes that our control group has left,
+ * UINT64_MAX = no limit.
+ */
+enum runtime_walk runtime_walk_want(RuntimeWalk *walk, uint64_t room);
 
 /* Waits for a load that has begun, until @end_ns (MONOTONIC). */
 void runtime_walk_wait(RuntimeWalk *walk, uint64_t end_ns);

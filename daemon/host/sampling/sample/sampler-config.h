@@ -63,7 +63,7 @@ enum runtime_walk {
         RUNTIME_WALK_UNWANTED,
         RUNTIME_WALK_LOADING,
         RUNTIME_WALK_ON,                /* each tick from now on goes over runtimes' frames */
-        RUNTIME_WALK_REFUSED,           /* the kernel does not take it; one line was logged */
+        RUNTIME_WALK_REFUSED,           /* kernel or control group do not take it; one line was logged */
 };
 
 /* Takes one record, in the order of its ring. Return: 0, or negative to end the drain. */

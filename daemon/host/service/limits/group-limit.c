@@ -274,3 +274,9 @@ uint64_t group_limit_used(const GroupLimit *limit) {
                 value_of(text, is_unified ? "active_file" : "total_active_file");
         return used - MIN(used, files);
 }
+
+uint64_t group_limit_room(const GroupLimit *limit) {
+        uint64_t used = limit->memory_bytes ? group_limit_used(limit) : 0;
+
+        return used ? limit->memory_bytes - MIN(limit->memory_bytes, used) : UINT64_MAX;
+}

@@ -153,7 +153,7 @@ int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row)
 
         /* the reader of labels is in the part of the kernel half that is loaded when it is needed */
         if (row->thread_form == ABI_FORM_LABELS)
-                (void)sampler_want_runtimes(daemon->stages.sampler);
+                (void)sampler_want_runtimes(daemon->stages.sampler, group_limit_room(&daemon->limits.group));
         return sampler_set_process(daemon->stages.sampler, tgid, row);
 }
 

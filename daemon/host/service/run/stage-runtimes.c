@@ -14,7 +14,7 @@ static enum runtimes_walk want_runtimes(void *userdata, const RuntimeOps *ops) {
         Daemon *daemon = userdata;
 
         sampler_add_runtime(daemon->stages.sampler, ops->bit);
-        switch (sampler_want_runtimes(daemon->stages.sampler)) {
+        switch (sampler_want_runtimes(daemon->stages.sampler, group_limit_room(&daemon->limits.group))) {
         case RUNTIME_WALK_ON:
                 return RUNTIMES_WALK_ON;
         case RUNTIME_WALK_REFUSED:

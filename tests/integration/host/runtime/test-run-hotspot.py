@@ -46,7 +46,7 @@ WRONG = 0.01
 UNNAMED = 0.15          # a busy machine names some too late, and says so
 N = 1000
 LOADED = "the walk over runtimes' frames was loaded"
-REFUSED = "this kernel cannot load the walk"
+REFUSED = "the walk could not be loaded here"
 
 
 LIBRARY = "VictimJavaLibrary"

@@ -43,6 +43,17 @@ class SmallGroups(session.TestCase):
         if lost.get("ring_full", 0) > 0:
             self.assertRegex(result.log, r"\d+ samples were lost since the start: the ring to the daemon was full")
 
+    def test_that_has_no_room_for_the_walk_over_runtimes_goes_without_it(self):
+        """The kernel takes more memory to load the walk than 32 MiB have left: it would kill the daemon."""
+        group, n_killed = groups.limit_memory(self, "spanprof-walk", 32 * MIB)
+        python = self.spawn([sys.executable, "-c", "while True: pass"])
+        run = self.start("--pid", python.pid, "--frequency", "499", prefix=inside(group))
+        run.wait_events(100, python.pid)
+        result = run.stop()
+        self.assertEqual(n_killed(), 0)
+        self.assertRegex(result.log, r"frames of runtimes are not walked: .* the control group has \d+ left. Give it 64 MiB")
+        self.assertRegex(result.log, r"runs python .*: not walked, the walk could not be loaded here")
+
     def test_that_is_nearly_full_is_answered_step_by_step(self):
         """Memory of another process of the group: tables, windows and samples become fewer, each counted and said."""
         group, n_killed = groups.limit_memory(self, "spanprof-full", 96 * MIB)

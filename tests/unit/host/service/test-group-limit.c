@@ -79,6 +79,7 @@ Test(group_limit, is_the_least_of_the_own_group_and_those_around_it) {
         cr_assert_float_eq(limit.cpu_percent, 50, 1e-9);
         cr_assert_eq(group_limit_cpu(&limit), 40);
         cr_assert_eq(group_limit_used(&limit), 2550000);
+        cr_assert_eq(group_limit_room(&limit), 104857600 - 2550000);
         group_limit_deinit(&limit);
 }
 
@@ -147,5 +148,6 @@ Test(group_limit, is_none_where_nothing_says_one) {
         cr_assert_eq(group_limit_spare(&limit), UINT64_MAX);
         cr_assert_eq(group_limit_cpu(&limit), 0);
         cr_assert_eq(group_limit_used(&limit), 0);
+        cr_assert_eq(group_limit_room(&limit), UINT64_MAX);
         group_limit_deinit(&limit);
 }

@@ -529,7 +529,7 @@ Test(runtimes, the_walk_is_asked_for_though_one_without_came_last) {
 }
 
 Test(runtimes, a_refused_walk_is_said) {
-        static const char text[] = "toy 9: not walked, this kernel cannot load the walk";
+        static const char text[] = "toy 9: not walked, the walk could not be loaded here";
         Bench bench;
 
         walk_state = RUNTIMES_WALK_LOADING;
