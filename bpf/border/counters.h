@@ -296,7 +296,7 @@
         X(OBJECTS_OVER_CAP, "objects_total", "result=\"over_cap\"", \
           "files not opened, because the cache was full") \
         X(OBJECTS_EVICTED, "objects_total", "result=\"evicted\"", \
-                "files dropped from the cache, least used first") \
+                "files, and copies of remote ones, that gave way to others") \
         X(TARGETS_FOUND, "targets_total", "event=\"found\"", "processes that became targets") \
         X(TARGETS_GONE, "targets_total", "event=\"gone\"", "targets that exited") \
         X(TARGETS_EXEC, "targets_total", "event=\"exec\"", "targets that replaced their program") \

@@ -8,8 +8,9 @@
  *                  └──────▶ left       the server refused, or sent nothing for a second
  *
  * A filesystem that was silent is asked for nothing for a minute, so each costs a second and one place of the
- * reader. A copy that no reading has used for a minute gives way to newer ones when there is no room. Younger
- * ones stay, and what finds no room is left: two files would take turns for ever.
+ * reader. A copy that no reading has used for a minute gives way to newer ones when there is no room. Of
+ * younger ones the oldest of the mount or user with most gives way to who would still have less. What finds
+ * no room then is left: two files would take turns for ever.
  */
 #include "core/symbol/object/remote-files.h"
 
@@ -23,6 +24,7 @@
 #include "core/base/sandbox/remote-reader.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
 #include "core/symbol/object/object-file.h"
 
 enum {
@@ -109,16 +111,28 @@ static RemoteFile *find_blind(const ObjectFile *file) {
 }
 
 /* An awaited copy counts for all that it may have. */
-static uint64_t n_bytes(void) {
+static uint64_t bytes_of(const RemoteFile *file) {
+        if (!file->request.serial || file->state == REMOTE_FILE_LEFT)
+                return 0;
+        return file->state == REMOTE_FILE_AWAITED ? file->request.max_bytes : file->file.size;
+}
+
+static uint64_t places_of(const RemoteFile *file) {
+        return !!file->request.serial;
+}
+
+/* Bytes, or places, of the mount and the user of @by; NULL = of all. */
+static uint64_t held(const RemoteRequest *by, uint64_t (*size_of)(const RemoteFile *file)) {
         uint64_t n = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
-                const RemoteFile *file = &all.files[i];
-
-                if (file->request.serial && file->state != REMOTE_FILE_LEFT)
-                        n += file->state == REMOTE_FILE_AWAITED ? file->request.max_bytes : file->file.size;
-        }
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
+                if (!by || remote_request_shares(by, &all.files[i].request))
+                        n += size_of(&all.files[i]);
         return n;
+}
+
+static uint64_t n_bytes(void) {
+        return held(NULL, bytes_of);
 }
 
 /* The file that was used longest ago, of those that are neither awaited nor in use; NULL = there is none. */
@@ -136,24 +150,62 @@ static RemoteFile *oldest(bool has_copy, uint64_t now_ns) {
         return found;
 }
 
-/* A free place with room for that many bytes, or NULL. What a reading has just used is not dropped. */
-static RemoteFile *make_room(uint64_t size, uint64_t now_ns) {
+/* The oldest copy of who holds most, if that is more than @asking would hold with @n more; or NULL. */
+static RemoteFile *oldest_of_greatest(const RemoteRequest *asking, uint64_t n,
+                                      uint64_t (*size_of)(const RemoteFile *file)) {
+        uint64_t most = held(asking, size_of) + n;
+        const RemoteFile *holder = NULL;
+        RemoteFile *found = NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(all.files); i++) {
+                const RemoteFile *file = &all.files[i];
+                uint64_t n_held = size_of(file) && !remote_request_shares(asking, &file->request)
+                        ? held(&file->request, size_of)
+                        : 0;
+
+                if (n_held > most) {
+                        most = n_held;
+                        holder = file;
+                }
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(all.files) && holder; i++) {
+                RemoteFile *file = &all.files[i];
+
+                if (size_of(file) && remote_request_shares(&holder->request, &file->request) &&
+                    !remote_request_shares(asking, &file->request) &&
+                    (!found || file->used_ns < found->used_ns))
+                        found = file;
+        }
+        return found;
+}
+
+/* The process that asked for it hears of news, asks again, and finds no room. */
+static void give_way(RemoteFile *file) {
+        if (file->state == REMOTE_FILE_AWAITED)
+                remote_reader_give_up(all.reader, file->request.serial);
+        all.has_news |= file->state == REMOTE_FILE_AWAITED;
+        drop(file);
+        stat_add(COUNTER_OBJECTS_EVICTED, 1);
+}
+
+/* A free place with room for that many bytes, or NULL. */
+static RemoteFile *make_room(const RemoteRequest *asking, uint64_t size, uint64_t now_ns) {
         RemoteFile *gone;
 
         if (size > MAX_BYTES)
                 return NULL;
         while (n_bytes() > MAX_BYTES - size) {
-                gone = oldest(true, now_ns);
+                gone = oldest(true, now_ns) ?: oldest_of_greatest(asking, size, bytes_of);
                 if (!gone)
                         return NULL;
-                drop(gone);
+                give_way(gone);
         }
         for (size_t i = 0; i < ARRAY_SIZE(all.files); i++)
                 if (!all.files[i].request.serial)
                         return &all.files[i];
-        gone = oldest(false, now_ns);
+        gone = oldest(false, now_ns) ?: oldest_of_greatest(asking, 1, places_of);
         if (gone)
-                drop(gone);
+                give_way(gone);
         return gone;
 }
 
@@ -202,7 +254,7 @@ static bool begin(const ObjectFile *file, uid_t owner, int path_fd, const MountS
 
         if (has_to_wait(&request, !file->size))
                 return true;
-        place = make_room(file->size ?: BLIND_BYTES, now_ns);
+        place = make_room(&request, file->size ?: BLIND_BYTES, now_ns);
         /* An awaited copy that does not come leaves its room. */
         if (!place)
                 return all.n_awaited && file->size <= MAX_BYTES;
@@ -214,7 +266,7 @@ static bool begin(const ObjectFile *file, uid_t owner, int path_fd, const MountS
         all.n_awaited++;
         *place = (RemoteFile){ .file = *file, .request = request, .state = REMOTE_FILE_AWAITED, .fd = -1,
                                .owner = owner, .is_blind = !file->size, .asked_ns = now_ns,
-                               .heard_ns = now_ns };
+                               .heard_ns = now_ns, .used_ns = now_ns };
         return true;
 }
 

@@ -15,8 +15,10 @@
 #include "core/base/sandbox/remote-reader.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
 #include "core/symbol/object/object-file.h"
 #include "core/symbol/object/remote-files.h"
+#include "stat-reset.h"
 #include "work-directory.h"
 
 TestSuite(remote_files, .init = work_directory_make, .fini = work_directory_remove);
@@ -288,6 +290,48 @@ Test(remote_files, that_together_are_over_the_cap_do_not_take_turns) {
         cr_assert_not(is_awaited);
         cr_assert_eq(n_there, 1);
         cr_assert_leq(turn, 3);
+        remote_files_stop();
+}
+
+static RemoteState ask_for_sparse(unsigned number, off_t size, const MountServer *server, uint64_t device) {
+        char name[32];
+        _cleanup_(closep) int path_fd = -1, fd = -1;
+        ObjectFile file;
+
+        snprintf(name, sizeof(name), "%u-%u", server->user, number);
+        path_fd = open(work_path(name), O_PATH | O_CLOEXEC);
+        if (path_fd < 0)
+                path_fd = make_sparse_file(name, size);
+        file = known(path_fd);
+        file.device = device;
+        return remote_files_ask(&file, 0, path_fd, server, &fd);
+}
+
+/* All copies are young: none is older than a minute. A user's second mount is no second share. */
+Test(remote_files, of_a_user_with_all_the_room_give_way_to_those_of_another) {
+        const MountServer greedy = { .type = "fuse.x", .is_fuse = true, .is_own = true, .has_user = true,
+                                     .user = 33 };
+        const MountServer honest = { .type = "fuse.x", .is_fuse = true, .is_own = true, .has_user = true,
+                                     .user = 34 };
+        const off_t size = 16 << 20;
+        unsigned n_there = 0;
+
+        stat_reset();
+        for (unsigned i = 0; i < 8; i++) {
+                cr_assert_eq(ask_for_sparse(i, size, &greedy, 1 + i % 2), REMOTE_FILE_AWAITED, "%u", i);
+                remote_files_wait();
+        }
+        cr_assert_eq(ask_for_sparse(8, size, &greedy, 3), REMOTE_FILE_LEFT, "its share is all that there is");
+        for (unsigned i = 0; i < 4; i++) {
+                cr_assert_eq(ask_for_sparse(i, size, &honest, 4), REMOTE_FILE_AWAITED, "%u", i);
+                remote_files_wait();
+                cr_assert_eq(ask_for_sparse(i, size, &honest, 4), REMOTE_FILE_THERE, "%u", i);
+        }
+        cr_assert_eq(stat_get(COUNTER_OBJECTS_EVICTED), 4);
+        cr_assert_eq(ask_for_sparse(4, size, &honest, 4), REMOTE_FILE_LEFT, "both have a half");
+        for (unsigned i = 0; i < 8; i++)
+                n_there += ask_for_sparse(i, size, &greedy, 1 + i % 2) == REMOTE_FILE_THERE;
+        cr_assert_eq(n_there, 4, "none takes a place back");
         remote_files_stop();
 }
 
