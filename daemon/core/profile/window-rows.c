@@ -22,7 +22,7 @@
 int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp) {
         int r;
 
-        if (window->full) {
+        if (window->full || window->takes_no_rows) {
                 r = intern_find(table, data, size, indexp);
                 return r ? WINDOW_E_FULL : 0;
         }

@@ -283,3 +283,29 @@ size_t window_memory(const Window *window) {
                         window->tables.profile_keys.n_items * sizeof(*window->sorted.profile_first);
         return size;
 }
+
+static uint64_t table_fill(const Intern *table) {
+        return table->n_items * (uint64_t)WINDOW_FILL_MAX / table->max_items;
+}
+
+uint32_t window_fill(const Window *window) {
+        const Intern *tables = (const Intern *)&window->tables;
+        uint64_t most = window_memory(window) * (uint64_t)WINDOW_FILL_MAX / window->limits.max_bytes;
+
+        for (size_t i = 0; i < sizeof(window->tables) / sizeof(*tables); i++)
+                most = MAX(most, table_fill(&tables[i]));
+        return (uint32_t)MIN(most, (uint64_t)WINDOW_FILL_MAX);
+}
+
+uint32_t window_fill_sum(const Window *window) {
+        const Intern *tables = (const Intern *)&window->tables;
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < sizeof(window->tables) / sizeof(*tables); i++)
+                sum += table_fill(&tables[i]);
+        return (uint32_t)sum;
+}
+
+void window_take_no_rows(Window *window, bool takes_none) {
+        window->takes_no_rows = takes_none;
+}

@@ -388,3 +388,15 @@ bool window_has_inlined(const Window *window);
 
 /* Bytes that the window holds. */
 size_t window_memory(const Window *window);
+
+enum { WINDOW_FILL_MAX = 1 << 20 };
+
+/*
+ * How full the fullest table is, or the memory: WINDOW_FILL_MAX = there is no room. And the sum of what each
+ * table is filled, so that the sum's growth tells what was added.
+ */
+uint32_t window_fill(const Window *window);
+uint32_t window_fill_sum(const Window *window);
+
+/* While @takes_none, the window is as one that is full: rows that are there are found, and none is added. */
+void window_take_no_rows(Window *window, bool takes_none);

@@ -23,6 +23,7 @@
 #include "host/sampling/aggregate/entry-names.h"
 #include "host/sampling/aggregate/span-names.h"
 #include "host/sampling/aggregate/wait-spread.h"
+#include "host/sampling/aggregate/window-shares.h"
 #include "host/sampling/context/goroutine-labels.h"
 
 /* Threads whose last publication is remembered; by tid, the latest stays. */
@@ -42,6 +43,7 @@ struct Aggregator {
         Attributes attributes;
         EntryNames entry_names;
         WaitSpread waits;
+        WindowShares shares;
         SeenThread seen[SEEN_THREADS];
 };
 
@@ -91,6 +93,7 @@ Aggregator *aggregator_free(Aggregator *aggregator) {
         attributes_deinit(&aggregator->attributes);
         entry_names_deinit(&aggregator->entry_names);
         wait_spread_deinit(&aggregator->waits);
+        window_shares_deinit(&aggregator->shares);
         free(aggregator);
         return NULL;
 }
@@ -199,8 +202,8 @@ static int find_place(Aggregator *aggregator, const Program *program, const Samp
         return r;
 }
 
-static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
-               enum abi_stack_end *endp, bool *is_latep) {
+static int add_tick(Aggregator *aggregator, const Program *program, const Sample *sample,
+                    enum abi_stack_end *endp, bool *is_latep) {
         Place at;
         int r = find_place(aggregator, program, sample, endp, &at);
 
@@ -209,6 +212,17 @@ static int add(Aggregator *aggregator, const Program *program, const Sample *sam
                 return r;
         return window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
                              (int64_t)sample->header->value, sample->header->time_ns);
+}
+
+static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
+               enum abi_stack_end *endp, bool *is_latep) {
+        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+
+        if (r)
+                return error_fold(r);
+        r = add_tick(aggregator, program, sample, endp, is_latep);
+        window_shares_end(&aggregator->shares, aggregator->window);
+        return r;
 }
 
 /* A wait in its place, or the sum of some that were not walked. */
@@ -346,8 +360,8 @@ static int resolve_span(Aggregator *aggregator, const Program *program, NamedSam
         return 0;
 }
 
-static int add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
-                    const WaitTimes *times) {
+static int add_parts(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                     const WaitTimes *times) {
         const struct {
                 WaitState state;
                 uint64_t ns;
@@ -368,6 +382,17 @@ static int add_wait(Aggregator *aggregator, const Program *program, Sample *samp
                 if (!r && sample->wait.waker.kind == WAKER_THREAD)
                         r = add_to_waker(aggregator, program, sample, parts[i].ns, times);
         }
+        return r;
+}
+
+static int add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
+                    const WaitTimes *times) {
+        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+
+        if (r)
+                return error_fold(r);
+        r = add_parts(aggregator, program, sample, reason, times);
+        window_shares_end(&aggregator->shares, aggregator->window);
         return r;
 }
 
@@ -448,7 +473,7 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         return 0;
 }
 
-int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
+static int add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
         GoroutineContext labels;
         struct abi_sample header;
         Sample known;
@@ -474,9 +499,18 @@ int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, co
                                      sample->header->time_ns);
 }
 
-int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
-                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
-                             uint64_t time_ns) {
+int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
+        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+
+        if (r)
+                return error_fold(r);
+        r = add_goroutines(aggregator, program, raw, n);
+        window_shares_end(&aggregator->shares, aggregator->window);
+        return r;
+}
+
+static int add_suspended(Aggregator *aggregator, const Program *program, const SampleCoroutine *coroutine,
+                         uint64_t address, uint64_t value_ns, uint64_t time_ns) {
         Window *window = aggregator->window;
         uint32_t profile, resource, stack, attributes;
         int r;
@@ -491,6 +525,18 @@ int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
         if (!r)
                 r = window_sample(window, profile, stack, attributes, 0,
                                   (int64_t)MIN(value_ns, (uint64_t)INT64_MAX), time_ns);
+        return r;
+}
+
+int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
+                             const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
+                             uint64_t time_ns) {
+        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+
+        if (r)
+                return error_fold(r);
+        r = add_suspended(aggregator, program, coroutine, address, value_ns, time_ns);
+        window_shares_end(&aggregator->shares, aggregator->window);
         return r;
 }
 
@@ -521,6 +567,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         r = window_new(&next, end_ns, clock_realtime_offset_ns(), NULL);
         if (r)
                 return error_fold(r);
+        window_shares_reset(&aggregator->shares);
         window_set_period(window, PROFILE_CPU, period_ns);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         if (wait_spread_finish(&aggregator->waits, window))

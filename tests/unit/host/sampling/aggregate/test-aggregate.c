@@ -644,3 +644,41 @@ Test(aggregate, gives_a_program_that_executes_itself_one_resource) {
         window_free(window);
         bench_deinit(&bench);
 }
+
+/* A sample of a new thread is a new set of attributes. */
+static void add_of_thread(Bench *bench, uint32_t pid, uint64_t generation, uint32_t tid) {
+        struct abi_sample header = sample(2000);
+
+        bench->process.pid = pid;
+        bench->process.generation = generation;
+        header.tgid = pid;
+        header.tid = tid;
+        add(bench, &header);
+}
+
+Test(aggregate, a_process_that_fills_a_window_leaves_room_for_others) {
+        const uint32_t nobody = 1 << 30, all = 70000, few = 2000;
+        uint64_t n_lost;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        for (uint32_t i = 1; i <= all; i++)
+                add_of_thread(&bench, nobody, 1, i);
+        n_lost = stat_get(COUNTER_LOST_WINDOW_FULL);
+        cr_assert_gt(n_lost, 0);
+        cr_assert_lt(n_lost, all / 3, "three quarters are anybody's");
+        for (uint32_t i = 1; i <= few; i++)
+                add_of_thread(&bench, (uint32_t)getpid(), 2, i);
+        cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost, "none of the other");
+        add_of_thread(&bench, nobody, 1, all + 1);
+        cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost + 1);
+        add_of_thread(&bench, nobody, 1, 1);
+        cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost + 1, "what is there is found");
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_events(window), all - n_lost + few + 1);
+        window_free(window);
+        add_of_thread(&bench, nobody, 1, all + 1);
+        cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost + 1, "the next window is empty");
+        bench_deinit(&bench);
+}
