@@ -19,6 +19,10 @@
  * end the file at its path here is taken if it is the same. While a thread has the table of a file, no
  * process is asked.
  *
+ * Files are read in turns (shares.h): jobs in the queue are a share of the process that met the file, and who
+ * has many there lets others pass. A file that is beyond its share waits, until one of these is done, or a
+ * process with less meets it.
+ *
  * Nothing waits for this. Names that are there when a window is closed go into it, later ones into later
  * windows. A thread that hangs, on a file in FUSE for one, is left behind with its job after ten seconds.
  * When no thread hangs any more, such a file is tried again, at growing intervals.
@@ -69,6 +73,7 @@ enum {
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
         MAX_OBJECTS = 16 << 10,
+        DEFAULT_MAX_JOBS = 256,
         NO_TEXT = UINT32_MAX,
         AHEAD = 64,                     /* frames that are fetched at once */
         MAX_ID = 136,                   /* bytes of a build id's text, with its NUL */
@@ -119,6 +124,10 @@ struct NamedObject {
         bool is_unlined;                /* some names have not been asked for lines */
         LinesState lines;               /* READ or UNKNOWN, else it is not asked for lines any more */
         NamePlaces places;              /* processes that map it */
+        ShareOwner owner;               /* process whose turn its next job is */
+        bool is_beyond;                 /* the owner has more jobs than its share: this one waits */
+        Share *share;                   /* holder of its jobs; NULL = there are none */
+        uint32_t n_jobs;
 };
 
 struct ObjectNames {
@@ -126,6 +135,8 @@ struct ObjectNames {
         Zygotes *zygotes;               /* borrowed; NULL = none */
         NameRemote remote;
         Worker *worker;
+        Shares shares;                  /* holders of places in its queue */
+        ShareOwner owner;               /* process that was met last; group 0 = none yet */
         uint64_t window_serial;
         Hashmap words;                  /* frame word of this window → Name */
         Hashmap objects;                /* hash of file and path → NamedObject */
@@ -157,6 +168,7 @@ int object_names_new(ObjectNames **namesp, const ObjectNamesLimits *limits, Zygo
                 names->limits = *limits;
         names->limits.max_names = names->limits.max_names ?: DEFAULT_MAX_NAMES;
         names->limits.max_text_bytes = names->limits.max_text_bytes ?: DEFAULT_MAX_TEXT_BYTES;
+        names->limits.max_jobs = names->limits.max_jobs ?: DEFAULT_MAX_JOBS;
         names->zygotes = zygotes;
         names->limits.retry_ns = names->limits.retry_ns ?: DEFAULT_RETRY_NS;
         names->limits.aging_ns = names->limits.aging_ns ?: DEFAULT_AGING_NS;
@@ -186,7 +198,9 @@ int object_names_want_lines(ObjectNames *names) {
         return r ? error_fold(r) : 0;
 }
 
-static void free_object(NamedObject *object) {
+static void free_object(ObjectNames *names, NamedObject *object) {
+        if (object->share)
+                share_release(&names->shares, object->share, object->n_jobs);
         hashmap_deinit(&object->names);
         free((char *)object->subject.gnu);
         free((char *)object->subject.go);
@@ -199,7 +213,7 @@ static void clear(ObjectNames *names) {
         uint32_t at = 0;
 
         while ((entry = hashmap_next(&names->objects, &at)))
-                free_object(entry->value);
+                free_object(names, entry->value);
         hashmap_deinit(&names->objects);
         hashmap_deinit(&names->words);
         arena_deinit(&names->rows);
@@ -215,6 +229,7 @@ ObjectNames *object_names_free(ObjectNames *names) {
         worker_free(names->worker);
         worker_free(names->liner);
         clear(names);
+        shares_deinit(&names->shares);
         free(names);
         return NULL;
 }
@@ -236,7 +251,7 @@ static bool is_same(const NamedObject *named, const Mapping *mapping) {
         return named->file == mapping->object->file && !strcmp(named->subject.path, path_of(mapping));
 }
 
-static int new_object(const Mapping *mapping, NamedObject **namedp) {
+static int new_object(ObjectNames *names, const Mapping *mapping, NamedObject **namedp) {
         NamedObject *named = calloc(1, sizeof(*named));
 
         if (!named)
@@ -249,7 +264,7 @@ static int new_object(const Mapping *mapping, NamedObject **namedp) {
         if (!named->subject.is_vdso)
                 named->subject.file = object_file(mapping->object);
         if (!named->subject.gnu || !named->subject.go || !named->subject.path) {
-                free_object(named);
+                free_object(names, named);
                 return error_origin(-ENOMEM);
         }
         *namedp = named;
@@ -258,13 +273,13 @@ static int new_object(const Mapping *mapping, NamedObject **namedp) {
 
 static int add_object(ObjectNames *names, const Mapping *mapping, uint64_t key, NamedObject **namedp) {
         NamedObject *named = NULL;
-        int r = new_object(mapping, &named);
+        int r = new_object(names, mapping, &named);
 
         if (r)
                 return error_fold(r);
         r = hashmap_put(&names->objects, key, named);
         if (r) {
-                free_object(named);
+                free_object(names, named);
                 return error_fold(r);
         }
         names->is_over = names->is_over || names->objects.n_entries > MAX_OBJECTS;
@@ -333,6 +348,50 @@ static void give_back(ObjectNames *names, const NameJob *job, enum counter why) 
 
 static void take_answers(WorkerJob *base, void *userdata);
 
+/* ---- the queue ---- */
+
+static const ShareOwner *owner_of(ObjectNames *names, const Process *process) {
+        if (!names->owner.group || names->owner.process != process->pid)
+                names->owner = identity_owner_of((pid_t)process->pid, process->start_time_ns);
+        return &names->owner;
+}
+
+static bool has_room(const ObjectNames *names, const ShareOwner *owner) {
+        return shares_leave_room(&names->shares, owner, 1, names->limits.max_jobs);
+}
+
+/* Return: 0, 1 = it waits, -ENOMEM. */
+static int enter_queue(ObjectNames *names, NamedObject *object) {
+        int r;
+
+        object->is_beyond = shares_held(&names->shares) && !has_room(names, &object->owner);
+        if (object->is_beyond)
+                return 1;
+        r = object->share ? 0 : shares_hold(&names->shares, &object->owner, 0, &object->share);
+        if (r)
+                return error_fold(r);
+        share_hold_more(object->share, 1);
+        object->n_jobs++;
+        return 0;
+}
+
+/* A job is done, or given up. */
+static void leave_queue(ObjectNames *names, NamedObject *object) {
+        Share *share = object->share;
+
+        if (!--object->n_jobs)
+                object->share = NULL;
+        share_release(&names->shares, share, 1);
+}
+
+/* The owner of the object's next job is who asks first, or, while that has no room, another one with room. */
+static void note_owner(ObjectNames *names, NamedObject *object, const Process *process, const Name *name) {
+        bool is_first = name->state != NAME_ASKED && !object->n_asked;
+
+        if (is_first || (object->is_beyond && has_room(names, owner_of(names, process))))
+                object->owner = *owner_of(names, process);
+}
+
 /* A file that kills or holds up its reader is tried again after ten seconds, and then less and less often. */
 static void try_later(const ObjectNames *names, NamedObject *object, bool is_failed) {
         unsigned doublings = is_failed ? MIN(object->n_failed, (unsigned)MAX_DOUBLINGS) : 0;
@@ -356,17 +415,20 @@ static void give_up(WorkerJob *base, void *userdata) {
         NamedObject *object = job->object;
 
         lose_tables(userdata);
+        leave_queue(userdata, object);
         give_back(userdata, job, COUNTER_NAMES_STUCK);
         try_later(userdata, object, true);
         object->is_stuck = true;
 }
 
-static int send_job(ObjectNames *names, NamedObject *object) {
+/* The job's place in the queue is counted. */
+static int push_job(ObjectNames *names, NamedObject *object) {
         NameJob *job;
         int r = name_job_new(&job, &object->subject, &object->places, names->zygotes, &names->remote);
 
         if (r)
                 return error_fold(r);
+        job->job.rank = share_rank(object->share);
         job->job.done = take_answers;
         job->job.stuck = give_up;
         job->object = object;
@@ -385,6 +447,18 @@ static int send_job(ObjectNames *names, NamedObject *object) {
                 give_back(names, job, COUNTER_NAMES_DROPPED);
         if (r)
                 name_job_discard(&job->job);
+        return r;
+}
+
+/* Return: 0, 1 = it has to wait, -ENOMEM. */
+static int send_job(ObjectNames *names, NamedObject *object) {
+        int r = enter_queue(names, object);
+
+        if (r)
+                return r;
+        r = push_job(names, object);
+        if (r)
+                leave_queue(names, object);
         return r < 0 ? error_fold(r) : 0;
 }
 
@@ -405,6 +479,10 @@ static int ask(ObjectNames *names, NamedObject *object, Name *name) {
 
         if (r)
                 return error_fold(r);
+        if (object->n_asked >= NAME_JOB_MAX) {
+                stat_add(COUNTER_NAMES_DROPPED, 1);
+                return 0;
+        }
         note_asked(names, object, name);
         return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
 }
@@ -446,6 +524,7 @@ static int want(ObjectNames *names, const Process *process, const FileFrame *fra
                 return r;
         note_place(object, process, frame->mapping);
         object->n_uses++;
+        note_owner(names, object, process, name);
         return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
 }
 
@@ -630,6 +709,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
         note_tables(names, job->table_bytes);
         names->n_evicted += job->read.n_evicted;
         object->is_stuck = false;
+        leave_queue(names, object);
         name_places_remove(&object->places, &job->gone);
         if (job->is_unopened && job->is_gone && !job->is_failed) {
                 give_back(names, job, COUNTER_NAMES_GONE);
@@ -840,7 +920,7 @@ static int send_lines(ObjectNames *names, bool sends_all) {
         return 0;
 }
 
-/* Objects that wait for more addresses stay as they are. */
+/* Objects that wait for more addresses, or for their share of the queue, stay as they are. */
 static int send_jobs(ObjectNames *names, bool sends_all) {
         uint64_t now_ns = clock_monotonic_ns();
         NamedObject *left = names->first_asked;
@@ -848,18 +928,17 @@ static int send_jobs(ObjectNames *names, bool sends_all) {
         names->first_asked = NULL;
         while (left) {
                 NamedObject *object = left;
-                bool waits = !sends_all && object->n_asked < NAME_JOB_MAX && has_table(names, object, now_ns);
-                int r;
+                int r = !sends_all && object->n_asked < NAME_JOB_MAX && has_table(names, object, now_ns);
 
                 left = object->next_asked;
-                if (waits) {
+                if (!r && object->n_asked)
+                        r = send_job(names, object);
+                if (r < 0)
+                        return error_fold(r);
+                if (r) {
                         object->next_asked = names->first_asked;
                         names->first_asked = object;
-                        continue;
                 }
-                r = object->n_asked ? send_job(names, object) : 0;
-                if (r)
-                        return error_fold(r);
         }
         return 0;
 }

@@ -34,7 +34,7 @@ typedef struct ObjectNamesLimits {
         /* addresses known; 0 = 131,072. Over it, all are forgotten at the next window */
         uint32_t max_names;
         size_t max_text_bytes;          /* bytes of their names; 0 = 32 MiB. The same */
-        /* jobs that wait, of up to 128 addresses of one object; 0 = 256. Over it: dropped */
+        /* jobs in the queue, of up to 1,024 addresses of one object; 0 = 256. Beyond a share they wait */
         uint32_t max_jobs;
         uint64_t time_limit_ns;           /* time for one job; 0 = 10 s */
         uint64_t retry_ns;              /* after a file that is there could not be opened or read; 0 = 10 s */

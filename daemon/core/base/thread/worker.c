@@ -165,6 +165,20 @@ Worker *worker_free(Worker *worker) {
         return NULL;
 }
 
+static void insert(JobList *list, WorkerJob *job) {
+        WorkerJob *before = NULL;
+
+        for (WorkerJob *at = list->first; at && at->rank <= job->rank; at = at->next)
+                before = at;
+        job->next = before ? before->next : list->first;
+        if (before)
+                before->next = job;
+        else
+                list->first = job;
+        if (!job->next)
+                list->last = job;
+}
+
 int worker_push(Worker *worker, WorkerJob *job) {
         int r;
 
@@ -178,7 +192,7 @@ int worker_push(Worker *worker, WorkerJob *job) {
                         return r;
         }
         pthread_mutex_lock(&worker->lane->mutex);
-        fifo_push(&worker->lane->jobs, job);
+        insert(&worker->lane->jobs, job);
         pthread_cond_broadcast(&worker->lane->changed);
         pthread_mutex_unlock(&worker->lane->mutex);
         worker->n_waiting++;

@@ -34,6 +34,7 @@ struct WorkerJob {
         /* the job's thread still uses it, and will discard it */
         void (*stuck)(WorkerJob *job, void *userdata);
         void (*discard)(WorkerJob *job);                        /* frees it; its result is not wanted */
+        uint64_t rank;                  /* those with a lower one go first, then those that came first */
 };
 
 typedef struct WorkerConfig {

@@ -88,6 +88,30 @@ Test(worker, does_jobs_in_order_and_hands_them_back_when_asked) {
         cr_assert_eq(n_discarded, 0);
 }
 
+Test(worker, does_those_with_a_lower_rank_first) {
+        static const uint64_t ranks[] = { 2, 1, 1, 3, 0, 2 };
+        static const int order[] = { 9, 4, 1, 2, 0, 5, 3 };
+        Worker *worker = new_worker((WorkerConfig){ 0 });
+        sem_t begun, go;
+
+        sem_init(&begun, 0, 0);
+        sem_init(&go, 0, 0);
+        push(worker, 9, &begun, &go);
+        sem_wait(&begun);
+        for (int i = 0; i < 6; i++) {
+                TestJob *job = new_job(i, NULL, NULL);
+
+                job->job.rank = ranks[i];
+                cr_assert_eq(worker_push(worker, &job->job), 0);
+        }
+        sem_post(&go);
+        collect_all(worker);
+        cr_assert_eq(n_done, 7);
+        for (int i = 0; i < 7; i++)
+                cr_assert_eq(done[i], order[i]);
+        worker_free(worker);
+}
+
 Test(worker, takes_no_more_than_the_queue_holds) {
         Worker *worker = new_worker((WorkerConfig){ .max_jobs = 3 });
         TestJob *over = new_job(4, NULL, NULL);

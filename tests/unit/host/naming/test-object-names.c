@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -240,28 +241,18 @@ Test(object_names, takes_many_addresses_of_one_object) {
         cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 0);
 }
 
-/* What the queue has no room for is counted, and asked for again with the next window. */
-Test(object_names, drops_what_the_queue_has_no_room_for) {
+Test(object_names, lets_files_wait_that_the_queue_has_no_room_for) {
         ObjectNamesLimits limits = { .max_jobs = 1 };
         uintptr_t addresses[] = { (uintptr_t)object_names_marker, (uintptr_t)library_function() };
         FrameWord words[2];
-        int unnamed;
 
         object_names_free(names);
         cr_assert_eq(object_names_new(&names, &limits, NULL), 0);
         for (int i = 0; i < 2; i++)
                 words[i] = want(addresses[i]);
         answer();
-        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 1);
-        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 1);
-        unnamed = *name_of(words[0]) ? 1 : 0;
-        cr_assert_str_eq(name_of(words[unnamed]), "");
-        cr_assert_eq(stat_get(COUNTER_NAMES_LATE), 1);
-        window_free(window);
-        cr_assert_eq(window_new(&window, 2, 0, NULL), 0);
-        for (int i = 0; i < 2; i++)
-                words[i] = want(addresses[i]);
-        answer();
+        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 0);
+        cr_assert_eq(stat_get(COUNTER_NAMES_NAMED), 2);
         cr_assert_str_eq(name_of(words[0]), "object_names_marker");
         cr_assert(is_library_function(words[1]));
 }
@@ -416,6 +407,41 @@ Test(object_names, forgets_all_when_there_are_too_many) {
         cr_assert_eq(stat_get(COUNTER_NAMES_FORGOTTEN), 10);
         answer();
         cr_assert_eq(stat_get(COUNTER_NAMES_NAMED) + stat_get(COUNTER_NAMES_NONE), 11);
+}
+
+/* Files of the crowd come first: the thread may have two, then two more, and one beside the other's. */
+Test(object_names, a_process_with_many_files_lets_another_pass) {
+        enum { N = 20, MAX_BEFORE = 5 };
+
+        ObjectNamesLimits limits = { .max_jobs = 8 };
+        char *markers[N];
+        Process crowd;
+        FrameWord word;
+
+        object_names_free(names);
+        cr_assert_eq(object_names_new(&names, &limits, NULL), 0);
+        for (int i = 0; i < N; i++)
+                markers[i] = map_deleted_copy();
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        crowd = *process;
+        crowd.pid = 0x3ffffff;          /* id of no process: each file is looked for, and not found */
+        for (int i = 0; i < N; i++) {
+                FileFrame frame = frame_at((uintptr_t)markers[i]);
+
+                cr_assert_eq(object_names_want(names, window, &crowd, &frame, 1), 0);
+        }
+        cr_assert_eq(object_names_work(names, true), 0);
+        word = want((uintptr_t)object_names_marker);
+        for (uint64_t end_ns = clock_monotonic_ns() + LONG_NS; !stat_get(COUNTER_NAMES_NAMED);) {
+                cr_assert_lt(clock_monotonic_ns(), end_ns, "nothing happens");
+                cr_assert_eq(object_names_work(names, true), 0);
+                poll(NULL, 0, 1);
+        }
+        cr_assert_leq(stat_get(COUNTER_NAMES_GONE), MAX_BEFORE);
+        answer();
+        cr_assert_str_eq(name_of(word), "object_names_marker");
+        cr_assert_eq(stat_get(COUNTER_NAMES_GONE), N, "none is forgotten");
+        cr_assert_eq(stat_get(COUNTER_NAMES_DROPPED), 0);
 }
 
 /* Puts one byte behind the program's copy that is mapped. It stays the same file, by its time as well. */
