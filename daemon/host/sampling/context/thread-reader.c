@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Hands files to a worker, one at a time. The others wait in queues, one for each user whose processes have
- * them mapped:
+ * Hands files to a worker, one at a time. The others wait in one queue, from which groups take turns, and
+ * users in them:
  *
- *      user 1000       a.so ◀─ b.so ◀─ c.so ◀─ …         a worker gets a.so, then x.so, then b.so, then y.so:
- *      user 0          x.so ◀─ y.so                      users take turns, so that another's file waits for
- *                                                        one or two of many slow ones
+ *      shop.service, user 1000       libjvm.so, a.so, b.so       a worker gets libjvm.so, then x, then a.so,
+ *      user.slice, user 0            x, y                        then y: so another's file waits for one or
+ *                                                                two of many slow ones
  *
- * Each file that waits has a descriptor, so there is room for 4,096. When it is full, the user with most
- * files gives a place to one with fewer: its oldest file is refused. A refused file is no longer held, and is
- * asked for again through a process that still has it mapped.
+ * Of one user's files those go first that have as much code as a runtime, then processes take turns. A build
+ * id of Go alone, which anybody can write, puts no file before others.
+ *
+ * Each file that waits has a descriptor, so there is room for 4,096. When it is full, the greatest holder
+ * gives a place to one with less: its oldest file is refused. A refused file is no longer held, and is asked
+ * for again through a process that still has it mapped.
  */
 
 #include "host/sampling/context/thread-reader.h"
@@ -34,65 +37,72 @@ typedef struct Wanted {
         int fd;
         uint64_t size;
         unsigned n_tries;
-        struct Wanted *next;
+        Share *share;                   /* holder of its place, who has a turn when it is asked */
+        bool is_large;
+        struct Wanted *previous, *next; /* neighbours in order of arrival */
 } Wanted;
-
-/* A user some of whose files wait. */
-typedef struct User {
-        uint32_t uid;
-        size_t n;
-        struct {
-                Wanted *first, *last;
-        } waiting;
-        struct User *next;
-} User;
 
 struct ThreadReader {
         Helper *helper;
-        struct {
-                User *first, *last;
-        } users;                        /* in the order of their turns */
+        Shares shares;                  /* holders of all that wait, and of the asked one */
+        Wanted *first, *last;
         size_t n_waiting;
         Wanted *asked;                  /* the file that a worker has; NULL = none */
         ThreadWireAnswer answer;
 };
 
 /* @look: what becomes of a file that nothing is known of. */
-static void end(Wanted *wanted, enum object_look look) {
+static void end(ThreadReader *reader, Wanted *wanted, enum object_look look) {
         if (!wanted)
                 return;
         if (wanted->object->look == OBJECT_LOOK_ASKED)
                 wanted->object->look = look;
+        share_release(&reader->shares, wanted->share, 1);
         object_unref(wanted->object);
         closep(&wanted->fd);
         free(wanted);
 }
 
-/* The oldest file of the user whose turn it is, who goes to the end of the line. NULL = none waits. */
-static Wanted *take_next(ThreadReader *reader) {
-        User *user = fifo_pop(&reader->users);
-        Wanted *wanted;
-
-        if (!user)
-                return NULL;
-        wanted = fifo_pop(&user->waiting);
+static void take_out(ThreadReader *reader, Wanted *wanted) {
+        list_remove(reader, wanted);
         reader->n_waiting--;
-        if (--user->n)
-                fifo_push(&reader->users, user);
-        else
-                free(user);
-        return wanted;
+}
+
+/* Whether @a is asked before @b, which came earlier. */
+static bool goes_before(const Wanted *a, const Wanted *b) {
+        int turns = share_compare_turns(a->share, b->share);
+
+        if (turns)
+                return turns < 0;
+        if (a->is_large != b->is_large)
+                return a->is_large;
+        return share_compare_process_turns(a->share, b->share) < 0;
+}
+
+/* The file whose turn it is; NULL = none waits. */
+static Wanted *take_next(ThreadReader *reader) {
+        Wanted *best = reader->first;
+
+        for (Wanted *wanted = best; wanted; wanted = wanted->next)
+                if (goes_before(wanted, best))
+                        best = wanted;
+        if (!best)
+                return NULL;
+        take_out(reader, best);
+        share_take_turn(&reader->shares, best->share);
+        return best;
 }
 
 ThreadReader *thread_reader_free(ThreadReader *reader) {
-        Wanted *wanted;
-
         if (!reader)
                 return NULL;
         helper_free(reader->helper);
-        end(reader->asked, OBJECT_LOOK_FAILED);
-        while ((wanted = take_next(reader)))
-                end(wanted, OBJECT_LOOK_FAILED);
+        end(reader, reader->asked, OBJECT_LOOK_FAILED);
+        for (Wanted *wanted; (wanted = reader->first);) {
+                take_out(reader, wanted);
+                end(reader, wanted, OBJECT_LOOK_FAILED);
+        }
+        shares_deinit(&reader->shares);
         free(reader);
         return NULL;
 }
@@ -115,7 +125,7 @@ int thread_reader_fd(const ThreadReader *reader) {
 }
 
 bool thread_reader_is_busy(const ThreadReader *reader) {
-        return reader->asked || reader->users.first;
+        return reader->asked || reader->first;
 }
 
 static void ask(ThreadReader *reader) {
@@ -132,78 +142,53 @@ static void ask_next(ThreadReader *reader) {
                 ask(reader);
 }
 
-static User *find_user(const ThreadReader *reader, uint32_t uid) {
-        User *user = reader->users.first;
+/* A full queue: the oldest file of who has most gives a place. Return: whether there is one now. */
+static bool make_room(ThreadReader *reader, const Wanted *asking) {
+        const Share *victim = shares_victim(&reader->shares, asking->share, 0);
+        Wanted *oldest = victim == asking->share ? NULL : reader->first;
 
-        while (user && user->uid != uid)
-                user = user->next;
-        return user;
-}
-
-/* A full queue: a user with more files than this one gives a place. Return: whether there is one now. */
-static bool make_room(ThreadReader *reader, const User *asking) {
-        User *most = reader->users.first;
-
-        for (User *user = most; user; user = user->next)
-                if (user->n > most->n)
-                        most = user;
-        if (most->n <= (asking ? asking->n : 0) + 1)
-                return false;
-        /* the user has more files, and stays in the line */
-        end(fifo_pop(&most->waiting), OBJECT_LOOK_REFUSED);
-        most->n--;
-        reader->n_waiting--;
         stat_add(COUNTER_THREAD_SYMBOLS_OVER_CAP, 1);
+        shares_tell(&reader->shares, "files that wait for a look", share_owner(victim), clock_monotonic_ns());
+        while (oldest && oldest->share != victim)
+                oldest = oldest->next;
+        if (!oldest)
+                return false;
+        take_out(reader, oldest);
+        end(reader, oldest, OBJECT_LOOK_REFUSED);
         return true;
 }
 
-/* Return: 0, -ENOMEM. */
-static int wait_in_line(ThreadReader *reader, User *user, uint32_t uid, Wanted *wanted) {
-        if (!user) {
-                user = calloc(1, sizeof(*user));
-                if (!user)
-                        return error_origin(-ENOMEM);
-                user->uid = uid;
-                fifo_push(&reader->users, user);
-        }
-        fifo_push(&user->waiting, wanted);
-        user->n++;
-        reader->n_waiting++;
-        return 0;
-}
-
-int thread_reader_ask(void *userdata, Object *object, int fd, uint64_t size, uint32_t uid) {
+int thread_reader_ask(void *userdata, Object *object, int fd, uint64_t size, const ShareOwner *owner) {
         ThreadReader *reader = userdata;
-        User *user = find_user(reader, uid);
-        Wanted *wanted;
-        int r;
+        Wanted *wanted = calloc(1, sizeof(*wanted));
+        int r = wanted ? shares_hold(&reader->shares, owner, 1, &wanted->share) : -ENOMEM;
 
-        if (reader->n_waiting >= THREAD_READER_MAX_WAITING && !make_room(reader, user)) {
+        object->look = OBJECT_LOOK_REFUSED;
+        if (r) {
+                free(wanted);
                 closep(&fd);
-                stat_add(COUNTER_THREAD_SYMBOLS_OVER_CAP, 1);
-                object->look = OBJECT_LOOK_REFUSED;
+                return error_origin(r);
+        }
+        wanted->object = object_ref(object);
+        wanted->fd = fd;
+        wanted->size = size;
+        wanted->is_large = object_is_large(object);
+        if (reader->n_waiting >= THREAD_READER_MAX_WAITING && !make_room(reader, wanted)) {
+                end(reader, wanted, OBJECT_LOOK_REFUSED);
                 return 0;
         }
-        wanted = calloc(1, sizeof(*wanted));
-        if (!wanted) {
-                closep(&fd);
-                return error_origin(-ENOMEM);
-        }
-        *wanted = (Wanted){ .object = object_ref(object), .fd = fd, .size = size };
         object->look = OBJECT_LOOK_ASKED;
-        r = wait_in_line(reader, user, uid, wanted);
-        if (r) {
-                end(wanted, OBJECT_LOOK_REFUSED);
-                return r;
-        }
+        list_append(reader, wanted);
+        reader->n_waiting++;
         if (!reader->asked)
                 ask_next(reader);
         return 0;
 }
 
 /* A file that is gone, or is another now, teaches nothing. Return: 0, -ENOMEM. */
-static int ask_again(ThreadReader *reader, const Mapping *mapping, int proc_fd) {
+static int ask_again(ThreadReader *reader, const Process *process, const Mapping *mapping, int proc_fd) {
         struct stat st;
+        ShareOwner owner;
         int fd, r = object_reopen(mapping->object, proc_fd, mapping->start, mapping->end, mapping->path, &fd);
 
         if (!r && fstat(fd, &st)) {
@@ -216,7 +201,8 @@ static int ask_again(ThreadReader *reader, const Mapping *mapping, int proc_fd) 
                 return MIN(r, 0);
         }
         stat_add(COUNTER_THREAD_SYMBOLS_AGAIN, 1);
-        return thread_reader_ask(reader, mapping->object, fd, (uint64_t)st.st_size, identity_user(proc_fd));
+        owner = identity_owner(proc_fd, process->pid);
+        return thread_reader_ask(reader, mapping->object, fd, (uint64_t)st.st_size, &owner);
 }
 
 int thread_reader_ask_again(ThreadReader *reader, const Process *process) {
@@ -233,14 +219,14 @@ int thread_reader_ask_again(ThreadReader *reader, const Process *process) {
                     (proc < 0 && process_open((pid_t)process->pid, process->start_time_ns, &proc)))
                         return 0;
                 n++;
-                r = ask_again(reader, mapping, proc);
+                r = ask_again(reader, process, mapping, proc);
         }
         return r ? error_fold(r) : 0;
 }
 
 static void end_asked(ThreadReader *reader, enum counter how) {
         stat_add(how, 1);
-        end(reader->asked, OBJECT_LOOK_FAILED);
+        end(reader, reader->asked, OBJECT_LOOK_FAILED);
         ask_next(reader);
 }
 

@@ -4,10 +4,10 @@
 /*
  * Thread Reader
  *
- * Has files looked through by workers without rights, one after the other, users in turns: for the variable
- * of thread-symbol.h, and for the runtimes that they are of. The caller never waits: an object says by
- * OBJECT_LOOK_ASKED that its answer is still to come. Each file costs a worker a bounded number of reads, so
- * one that is late is late for want of a processor.
+ * Has files looked through by workers without rights, one after the other, in turns (shares.h): for the
+ * variable of thread-symbol.h, and for the runtimes that they are of. The caller never waits: an object says
+ * by OBJECT_LOOK_ASKED that its answer is still to come. Each file costs a worker a bounded number of reads,
+ * so one that is late is late for want of a processor.
  */
 
 #include <stdbool.h>
@@ -32,10 +32,10 @@ int thread_reader_fd(const ThreadReader *reader);
 enum { THREAD_READER_MAX_WAITING = 4096 };      /* files; each has a descriptor */
 
 /*
- * For object_cache_set_ask(). @reader: a ThreadReader; takes @fd. @uid: whose process has it mapped. A file
- * that finds no room is counted, and OBJECT_LOOK_REFUSED. Return: 0, -ENOMEM.
+ * For object_cache_set_ask(). @reader: a ThreadReader; takes @fd. @owner: a process that has it mapped. A
+ * file that finds no room is counted, and OBJECT_LOOK_REFUSED. Return: 0, -ENOMEM.
  */
-int thread_reader_ask(void *reader, Object *object, int fd, uint64_t size, uint32_t uid);
+int thread_reader_ask(void *reader, Object *object, int fd, uint64_t size, const ShareOwner *owner);
 
 /* Asks again for refused files of a process, as far as there is room. Return: 0, -ENOMEM. */
 int thread_reader_ask_again(ThreadReader *reader, const Process *process);

@@ -269,26 +269,30 @@ void object_cache_set_ask(ObjectCache *cache, ObjectAskFunc ask, void *userdata)
         cache->userdata = userdata;
 }
 
-bool object_may_be_runtime(const Object *object) {
+bool object_is_large(const Object *object) {
         uint64_t size = 0;
 
-        if (*object->build_id_go)
-                return true;
         for (uint32_t i = 0; i < object->n_segments; i++)
                 if (object->segments[i].flags & PF_X)
                         size += object->segments[i].file_size;
         return size >= MIN_RUNTIME_CODE;
 }
 
-/* @proc_fd: directory of a process that has it mapped. Return: 0, -ENOMEM. */
-static int look_into(ObjectCache *cache, int *fdp, uint64_t size, bool has_tls, int proc_fd, Object *object) {
+bool object_may_be_runtime(const Object *object) {
+        return *object->build_id_go || object_is_large(object);
+}
+
+/* @owner: a process that has it mapped. Return: 0, -ENOMEM. */
+static int look_into(ObjectCache *cache, int *fdp, uint64_t size, bool has_tls, const ShareOwner *owner,
+                     Object *object) {
         if (cache->ask && (has_tls || object_may_be_runtime(object)))
-                return cache->ask(cache->userdata, object, take_fd(*fdp), size, identity_user(proc_fd));
+                return cache->ask(cache->userdata, object, take_fd(*fdp), size, owner);
         return has_tls ? thread_symbol_read(*fdp, NULL, size, &object->thread_symbol) : 0;
 }
 
 /* Return: 0, OBJECT_E_UNREADABLE, -ENOMEM. */
-static int read_object(ObjectCache *cache, int path_fd, uint64_t size, int proc_fd, Object *object) {
+static int read_object(ObjectCache *cache, int path_fd, uint64_t size, const ShareOwner *owner,
+                       Object *object) {
         _cleanup_(closep) int fd = file_open_seen(path_fd);
         ElfInfo info;
         int r;
@@ -301,23 +305,18 @@ static int read_object(ObjectCache *cache, int path_fd, uint64_t size, int proc_
         if (r)
                 return r < 0 ? r : OBJECT_E_UNREADABLE;
         take_info(object, &info);
-        return look_into(cache, &fd, size, info.has_tls, proc_fd, object);
+        return look_into(cache, &fd, size, info.has_tls, owner, object);
 }
 
 /* Files that could not be read stay known by their key too: a damaged one is not parsed again and again. */
-static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, ShareOwner *owner,
+static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, const ShareOwner *owner,
                      Entry **entryp) {
-        ShareOwner unknown = { .group = 1 };
         Entry *entry = NULL;
-        int r;
+        int r = add_file(cache, key, owner, &entry);
 
-        owner = owner ?: &unknown;
-        if (!owner->group)
-                *owner = identity_owner(proc_fd, owner->process);
-        r = add_file(cache, key, owner, &entry);
         if (r)
                 return r;
-        r = read_object(cache, fd, key->size, proc_fd, &entry->object);
+        r = read_object(cache, fd, key->size, owner, &entry->object);
         if (r < 0) {
                 forget(cache, entry);
                 return r;
@@ -332,25 +331,30 @@ static int load_file(ObjectCache *cache, int fd, const ObjectFile *key, int proc
 }
 
 /* For a file that was refused by who looks into files. Return: 0, -ENOMEM. */
-static int ask_again(ObjectCache *cache, int path_fd, uint64_t size, int proc_fd, Object *object) {
+static int ask_again(ObjectCache *cache, int path_fd, uint64_t size, const ShareOwner *owner,
+                     Object *object) {
         int fd = file_open_seen(path_fd);
 
-        return fd < 0 ? 0 : cache->ask(cache->userdata, object, fd, size, identity_user(proc_fd));
+        return fd < 0 ? 0 : cache->ask(cache->userdata, object, fd, size, owner);
 }
 
 static int open_found(ObjectCache *cache, int fd, const ObjectFile *key, int proc_fd, ShareOwner *owner,
                       Object **objectp) {
         Entry *entry = find_file(cache, key);
+        ShareOwner unknown = { .group = 1 };
         int r = 0;
 
+        owner = owner ?: &unknown;
+        if (!owner->group && (!entry || entry->object.look == OBJECT_LOOK_REFUSED))
+                *owner = identity_owner(proc_fd, owner->process);
         if (entry) {
                 stat_add(COUNTER_OBJECTS_CACHED, entry->object.readable);
                 if (entry->object.look == OBJECT_LOOK_REFUSED)
-                        r = ask_again(cache, fd, key->size, proc_fd, &entry->object);
+                        r = ask_again(cache, fd, key->size, owner, &entry->object);
                 if (r)
                         return r;
         } else {
-                r = load_file(cache, fd, key, proc_fd, owner, &entry);
+                r = load_file(cache, fd, key, owner, &entry);
                 if (r)
                         return r;
         }

@@ -79,10 +79,10 @@ int object_cache_new(ObjectCache **cachep, size_t max_objects);
 
 /*
  * Lets a worker look into a file: takes @fd, and sets object->thread_symbol, runtimes and look whenever it
- * knows. @uid: of the process that the file was first met in. Without such a function thread symbols are read
+ * knows. @owner: the process that the file was first met in. Without such a function thread symbols are read
  * here. Return (of @ask): 0, -ENOMEM.
  */
-typedef int (*ObjectAskFunc)(void *userdata, Object *object, int fd, uint64_t size, uint32_t uid);
+typedef int (*ObjectAskFunc)(void *userdata, Object *object, int fd, uint64_t size, const ShareOwner *owner);
 
 void object_cache_set_ask(ObjectCache *cache, ObjectAskFunc ask, void *userdata);
 
@@ -138,6 +138,9 @@ int object_open_path(ObjectCache *cache, const char *path, uint32_t pid, Object 
  * Others are not looked into for runtimes.
  */
 bool object_may_be_runtime(const Object *object);
+
+/* Whether it has as much code as a virtual machine. */
+bool object_is_large(const Object *object);
 
 /* Whether it is the file with this device and inode. */
 bool object_is_file(const Object *object, uint32_t major, uint32_t minor, uint64_t inode);

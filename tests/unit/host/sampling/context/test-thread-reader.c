@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -66,6 +67,7 @@ __attribute__((__constructor__)) static void become_zygote(int argc, char **argv
                 zygote_serve(work);
 }
 
+static const ShareOwner quick = { .group = 1, .user = 0, .process = 1 };
 static Zygotes *zygotes;
 static ThreadReader *reader;
 static ObjectCache *cache;
@@ -141,7 +143,7 @@ Test(thread_reader, a_worker_finds_what_would_be_found_here) {
                         continue;
                 fstat(fd, &st);
                 cr_assert_eq(thread_symbol_read(fd, NULL, (uint64_t)st.st_size, &here), 0);
-                cr_assert_eq(thread_reader_ask(reader, object, fd, (uint64_t)st.st_size, 0), 0);
+                cr_assert_eq(thread_reader_ask(reader, object, fd, (uint64_t)st.st_size, &quick), 0);
                 cr_assert_eq(object->look, OBJECT_LOOK_ASKED);
                 wait_answers();
                 cr_assert_eq(object->look, OBJECT_LOOK_KNOWN);
@@ -163,7 +165,7 @@ Test(thread_reader, a_worker_that_lies_is_not_believed_and_costs_one_file) {
 
                 object->thread_symbol = (ThreadSymbol){ 0 };
                 cr_assert_eq(
-                        thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), how, 0),
+                        thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), how, &quick),
                         0);
                 wait_answers();
                 cr_expect_eq(object->thread_symbol.form, ABI_FORM_NONE, "lie %d", (int)how);
@@ -173,7 +175,7 @@ Test(thread_reader, a_worker_that_lies_is_not_believed_and_costs_one_file) {
                              "lie %d", (int)how);
         }
         cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20,
-                                       0),
+                                       &quick),
                      0);
         wait_answers();
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 1);
@@ -188,7 +190,7 @@ Test(thread_reader, whose_workers_are_killed_asks_others) {
                 int32_t zygote = zygotes_pid(zygotes, 0);
 
                 cr_assert_eq(thread_reader_ask(reader, object, open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
-                                               1 << 20, 0),
+                                               1 << 20, &quick),
                              0);
                 children = fopen(path, "r");
                 cr_assert_not_null(children);
@@ -208,12 +210,14 @@ Test(thread_reader, whose_workers_are_killed_asks_others) {
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 5);
 }
 
-enum { MAX = THREAD_READER_MAX_WAITING, ROOT = 0, SLOW = 1000 };
+enum { MAX = THREAD_READER_MAX_WAITING };
+
+static const ShareOwner slow = { .group = 1, .user = 1000, .process = 11 };
 
 /* Files that are never answered: there is nothing to open. */
-static void fill(Object *with, int n, uint32_t uid) {
+static void fill(Object *with, int n, const ShareOwner *owner) {
         for (int i = 0; i < n; i++)
-                cr_assert_eq(thread_reader_ask(reader, with, -1, 1 << 20, uid), 0);
+                cr_assert_eq(thread_reader_ask(reader, with, -1, 1 << 20, owner), 0);
 }
 
 /* Another object than the one of setup(). */
@@ -228,37 +232,72 @@ static Object *open_another(const char *name) {
 }
 
 Test(thread_reader, more_than_can_wait_are_counted_and_refused) {
-        fill(object, MAX + 1, SLOW);    /* one of which is asked */
+        fill(object, MAX + 1, &slow);   /* one of which is asked */
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_OVER_CAP), 0);
         cr_assert_eq(object->look, OBJECT_LOOK_ASKED);
-        fill(object, 2, SLOW);
+        fill(object, 2, &slow);
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_OVER_CAP), 2);
         cr_assert_eq(object->look, OBJECT_LOOK_REFUSED);
 }
 
-/* The last of 4,098 in one queue would wait for all others, or be refused. */
-Test(thread_reader, a_user_with_many_files_does_not_keep_another_waiting) {
-        Object *other = open_another("/bin/true");
+static void ask_for(Object *of, const ShareOwner *owner) {
+        cr_assert_eq(thread_reader_ask(reader, of, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20, owner), 0);
+}
 
-        fill(object, MAX + 1, SLOW);
-        cr_assert_eq(thread_reader_ask(reader, other, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 1 << 20,
-                                       ROOT),
-                     0);
-        cr_assert_eq(other->look, OBJECT_LOOK_ASKED);
-        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_OVER_CAP), 1, "a place of the other user");
-        cr_assert_eq(object->look, OBJECT_LOOK_REFUSED);
-        for (uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC; other->look == OBJECT_LOOK_ASKED;) {
+static void wait_for(const Object *of) {
+        for (uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC; of->look == OBJECT_LOOK_ASKED;) {
                 struct pollfd wait = { .fd = thread_reader_fd(reader), .events = POLLIN };
 
                 cr_assert_lt(clock_monotonic_ns(), end_ns, "nothing happens");
                 poll(&wait, 1, 1000);
                 thread_reader_step(reader);
         }
+}
+
+/* The last of 4,098 in one queue would wait for all others, or be refused. */
+Test(thread_reader, a_user_with_many_files_does_not_keep_another_waiting) {
+        Object *other = open_another("/bin/true");
+
+        fill(object, MAX + 1, &slow);
+        ask_for(other, &quick);
+        cr_assert_eq(other->look, OBJECT_LOOK_ASKED);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_OVER_CAP), 1, "a place of the other user");
+        cr_assert_eq(object->look, OBJECT_LOOK_REFUSED);
+        wait_for(other);
         cr_assert_eq(other->look, OBJECT_LOOK_KNOWN);
         cr_assert(thread_reader_is_busy(reader));
         cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 1);
         cr_assert_lt(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), 10, "users take turns");
         object_unref(other);
+}
+
+/* Files that cannot be read wait for a worker as others do. */
+Test(thread_reader, groups_take_turns_and_of_one_users_files_a_runtime_is_first) {
+        static const ShareOwner other_group = { .group = 2, .user = 1000, .process = 12 };
+        Object *large = open_another("/bin/true"), *claims = open_another("/bin/sh"),
+               *others = open_another("/bin/cat");
+
+        cr_assert(large != claims && claims != others);
+        large->n_segments = 1;
+        large->segments[0] = (Segment){ .flags = PF_X, .file_size = 8 << 20 };
+        snprintf(claims->build_id_go, sizeof(claims->build_id_go), "go");
+        cr_assert(object_may_be_runtime(claims) && !object_is_large(claims));
+        fill(object, 20, &slow);
+        ask_for(claims, &slow);
+        ask_for(large, &slow);
+        wait_for(large);
+        cr_assert_eq(claims->look, OBJECT_LOOK_ASKED);
+        cr_assert_leq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), 3, "of 20 that came before");
+        ask_for(others, &other_group);
+        wait_for(others);
+        cr_assert_eq(claims->look, OBJECT_LOOK_ASKED, "a build id is what anybody can write");
+        cr_assert_leq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), 6);
+        wait_for(claims);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_FAILED), 20);
+        cr_assert_eq(stat_get(COUNTER_THREAD_SYMBOLS_READ), 3);
+        object_unref(large);
+        object_unref(claims);
+        object_unref(others);
 }
 
 /* As the daemon does for its targets after each answer. */
