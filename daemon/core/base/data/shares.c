@@ -33,6 +33,7 @@ struct Share {
         Share *previous, *next;         /* siblings */
         uint64_t key;                   /* hash of its path */
         size_t n;                       /* entries that it and all below it hold */
+        size_t n_children;
         uint64_t turn;                  /* number of the turn that it had last; 0 = none */
         ShareOwner owner;
 };
@@ -56,6 +57,7 @@ static void path_keys(const ShareOwner *owner, uint64_t keys[DEPTH]) {
 static void end_node(Shares *shares, Share *node) {
         if (node->parent) {
                 list_remove(node->parent, node);
+                node->parent->n_children--;
                 hashmap_remove(&shares->nodes, node->key);
         } else {
                 shares->root = NULL;
@@ -78,10 +80,12 @@ static int add_node(Shares *shares, Share *parent, uint64_t key, const ShareOwne
         node->parent = parent;
         node->key = key;
         node->owner = *owner;
-        if (parent)
+        if (parent) {
                 list_append(parent, node);
-        else
+                parent->n_children++;
+        } else {
                 shares->root = node;
+        }
         *nodep = node;
         return 0;
 }
@@ -144,6 +148,13 @@ size_t share_held_by_user(const Share *share) {
 
 size_t share_held_by_group(const Share *share) {
         return share->parent->parent->n;
+}
+
+bool share_is_above_average(const Share *share) {
+        for (; share && share->parent; share = share->parent)
+                if (share->n > share->parent->n / share->parent->n_children)
+                        return true;
+        return false;
 }
 
 size_t shares_held(const Shares *shares) {
@@ -216,6 +227,14 @@ int share_compare_turns(const Share *a, const Share *b) {
 
 int share_compare_process_turns(const Share *a, const Share *b) {
         return compare(a->turn, b->turn);
+}
+
+uint64_t share_rank(const Share *share) {
+        uint64_t rank = share->n;
+
+        for (; share->parent->parent; share = share->parent)
+                rank *= share->parent->n_children;
+        return rank;
 }
 
 void share_take_turn(Shares *shares, Share *share) {

@@ -58,6 +58,12 @@ size_t share_held(const Share *share);
 size_t share_held_by_user(const Share *share);
 size_t share_held_by_group(const Share *share);
 
+/*
+ * Whether it holds more than others do on average: its group than other groups, its user than others in the
+ * group, or the process than others of the user. NULL holds nothing.
+ */
+bool share_is_above_average(const Share *share);
+
 /* Entries that all hold. */
 size_t shares_held(const Shares *shares);
 
@@ -78,6 +84,12 @@ int share_compare_turns(const Share *a, const Share *b);
 
 /* The same of two processes of one user. */
 int share_compare_process_turns(const Share *a, const Share *b);
+
+/*
+ * The place in a line that is filled one by one, with what waits there as what is held: groups take turns,
+ * users in them, and their processes.
+ */
+uint64_t share_rank(const Share *share);
 
 /* It is served now: its next turn comes after all others. */
 void share_take_turn(Shares *shares, Share *share);

@@ -173,8 +173,11 @@ static int make_state(HotspotState **statep, RuntimeSubject *subject) {
         state->fd = -1;
         if (subject->userdata)
                 r = hotspot_link_new(&state->link, subject->userdata,
-                                     &(ReaderSubject){ subject->pid, subject->start_time_ns, subject->size,
-                                                       subject->bias, subject->fd });
+                                     &(ReaderSubject){ .pid = subject->pid,
+                                                       .start_time_ns = subject->start_time_ns,
+                                                       .size = subject->size,
+                                                       .bias = subject->bias,
+                                                       .fd = subject->fd });
         else
                 state->fd = subject->fd;
         if (r) {

@@ -15,12 +15,14 @@
  *
  *     a question          400 ms; then its worker is late and killed
  *     a process           its budget of a second (host/sampling/runtime/runtimes.c), and the pauses above
- *     all processes       600 ms of a second; then there are no answers until it is over
+ *     all processes       600 ms of a second; then there are no answers until it is over. The last 200 of
+ *                         these are for processes whose group, user and self have used less than others
  *     workers             64 at a time, and 32 more that were killed and cannot die (reader-handle.c)
  *
- * With more processes than workers, one that is still asked keeps its worker: the names of a process are
- * known after some seconds, and then its worker makes room. Else each question of one would end another
- * one's worker, and most of the time would go into opening. So a worker is ended for another process if it
+ * With more processes than workers, who has more of them than its share gives one to who has less (shares.h):
+ * the one that was asked longest ago. Among equals, one that is still asked keeps its worker: the names of a
+ * process are known after some seconds, and then its worker makes room. Else each question of one would end
+ * another one's worker, and most of the time would go into opening. So a worker is ended for an equal if it
  * was not asked for a second, or has had its turn of 4 s; else the other one has to wait.
  *
  * A worker has a limited time of a processor for its whole life (sandbox.h). Long before that it is ended
@@ -32,6 +34,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/sandbox.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -45,6 +48,8 @@ enum {
 
 #define QUESTION_NS (400 * NS_PER_MS)
 #define ALL_BUDGET_NS (600 * NS_PER_MS)
+#define FREE_BUDGET_NS (400 * NS_PER_MS)        /* part of it for who has used more than others, too */
+#define WISH_NS NS_PER_MS               /* time that counts as used where none was left */
 #define IDLE_NS (10 * NS_PER_SEC)
 #define QUIET_NS NS_PER_SEC             /* without a question: it may have to make room */
 #define TURN_NS (4 * NS_PER_SEC)        /* the same, though it is asked */
@@ -58,6 +63,9 @@ struct ReaderLink {
         void *userdata;
         ReaderSubject subject;
         WorkerSession worker;
+        Share *place;                   /* holder of the worker; NULL = it has none */
+        Share *time;                    /* holder of used_ns; NULL = that is 0 */
+        size_t used_ns;                 /* time spent for it: half of it is forgotten each second */
         uint64_t asked_ns;              /* the last question */
         uint64_t begin_ns;              /* begin of this worker */
         uint64_t failed_ns, retry_ns;   /* the last worker failed; the next may be made */
@@ -71,6 +79,7 @@ struct ReaderLinks {
         ReaderLink *first;
         WorkerSessionCounts counts;
         uint64_t second_ns, spent_ns;   /* begin of this second, time spent waiting in it */
+        Shares places, times;
         uint32_t n_linked;
         uint32_t ended[MAX_THERE];      /* serials of workers that were ended; 0 = none */
 };
@@ -86,6 +95,10 @@ int reader_links_new(ReaderLinks **linksp, Zygotes *zygotes) {
 }
 
 ReaderLinks *reader_links_free(ReaderLinks *links) {
+        if (!links)
+                return NULL;
+        shares_deinit(&links->places);
+        shares_deinit(&links->times);
         free(links);
         return NULL;
 }
@@ -121,6 +134,7 @@ static void note_end(ReaderLink *link) {
         link->past_cpu_ns += link->cpu_ns;
         link->cpu_ns = 0;
         link->links->n_linked--;
+        share_release(&link->links->places, take(link->place), 1);
         remember_end(link->links, link->worker.serial);
 }
 
@@ -155,30 +169,63 @@ static bool may_go(const ReaderLink *link, uint64_t now_ns) {
         return now_ns > link->asked_ns + QUIET_NS || now_ns > link->begin_ns + TURN_NS;
 }
 
-/* The one that has waited longest of those that may make room; NULL = none does now. */
-static ReaderLink *oldest(const ReaderLinks *links, uint64_t now_ns) {
+static const ShareOwner *owner_of(ReaderLink *link) {
+        ReaderSubject *subject = &link->subject;
+
+        if (!subject->owner.group)
+                subject->owner = identity_owner_of(subject->pid, subject->start_time_ns);
+        return &subject->owner;
+}
+
+static bool is_same_user(const Share *a, const Share *b) {
+        return share_owner(a)->group == share_owner(b)->group && share_owner(a)->user == share_owner(b)->user;
+}
+
+static bool has_less(const Share *a, const Share *b) {
+        if (share_owner(a)->group != share_owner(b)->group)
+                return share_held_by_group(a) < share_held_by_group(b);
+        return share_held_by_user(a) < share_held_by_user(b);
+}
+
+/* The link that makes room for @asking, whose place is counted already; NULL = none does now. */
+static ReaderLink *find_place(const ReaderLink *asking, uint64_t now_ns) {
+        const Share *own = asking->place, *most = shares_victim(&asking->links->places, asking->place, 0);
         ReaderLink *best = NULL;
 
-        for (ReaderLink *link = links->first; link; link = link->next)
-                if (has_worker(link) && may_go(link, now_ns) && (!best || link->asked_ns < best->asked_ns))
+        for (ReaderLink *link = asking->links->first; link; link = link->next) {
+                if (!has_worker(link) ||
+                    !(most == own ? may_go(link, now_ns) && !has_less(link->place, own)
+                                  : is_same_user(link->place, most)))
+                        continue;
+                if (!best || link->asked_ns < best->asked_ns)
                         best = link;
+        }
         return best;
+}
+
+/* Return: whether there is room for its worker, whose place is counted. */
+static bool make_room(const ReaderLink *link, uint64_t now_ns) {
+        ReaderLink *old;
+
+        if (link->links->n_linked < READER_MAX_LINKED)
+                return true;
+        old = find_place(link, now_ns);
+        stat_add(old ? COUNTER_WORKERS_EVICTED : COUNTER_WORKERS_AWAITED, 1);
+        if (old)
+                end_worker(old);
+        return old;
 }
 
 /* Return: whether it is there. */
 static bool make_worker(ReaderLink *link, uint64_t now_ns) {
         ReaderLinks *links = link->links;
 
-        if (links->n_linked >= READER_MAX_LINKED) {
-                ReaderLink *old = oldest(links, now_ns);
-
-                stat_add(old ? COUNTER_WORKERS_EVICTED : COUNTER_WORKERS_AWAITED, 1);
-                if (!old)
-                        return false;
-                end_worker(old);
-        }
-        if (worker_session_begin(&link->worker))
+        if (shares_hold(&links->places, owner_of(link), 1, &link->place))
                 return false;
+        if (!make_room(link, now_ns) || worker_session_begin(&link->worker)) {
+                share_release(&links->places, take(link->place), 1);
+                return false;
+        }
         link->begin_ns = now_ns;
         links->n_linked++;
         return true;
@@ -217,12 +264,42 @@ static int open_process(ReaderLink *link, uint64_t now_ns, int *resultp) {
         return r;
 }
 
-static bool has_time(ReaderLinks *links, uint64_t now_ns) {
-        if (now_ns - links->second_ns > NS_PER_SEC) {
-                links->second_ns = now_ns;
-                links->spent_ns = 0;
-        }
-        return links->spent_ns < ALL_BUDGET_NS;
+static void forget_time(ReaderLink *link, size_t n_ns) {
+        Share *share = link->time;
+
+        if (!share)
+                return;
+        link->used_ns -= n_ns;
+        if (!link->used_ns)
+                link->time = NULL;
+        share_release(&link->links->times, share, n_ns);
+}
+
+static void begin_second(ReaderLinks *links, uint64_t now_ns) {
+        links->second_ns = now_ns;
+        links->spent_ns = 0;
+        for (ReaderLink *link = links->first; link; link = link->next)
+                forget_time(link, link->used_ns - link->used_ns / 2);
+}
+
+/* Time that finds no memory counts for nobody. */
+static void note_use(ReaderLink *link, uint64_t n_ns) {
+        if (!n_ns || (!link->time && shares_hold(&link->links->times, owner_of(link), 0, &link->time)))
+                return;
+        share_hold_more(link->time, n_ns);
+        link->used_ns += n_ns;
+}
+
+static bool has_time(ReaderLink *link, uint64_t now_ns) {
+        ReaderLinks *links = link->links;
+        bool has_some;
+
+        if (now_ns - links->second_ns > NS_PER_SEC)
+                begin_second(links, now_ns);
+        has_some = links->spent_ns < (share_is_above_average(link->time) ? FREE_BUDGET_NS : ALL_BUDGET_NS);
+        if (!has_some && !link->time)
+                note_use(link, WISH_NS);
+        return has_some;
 }
 
 /* ---- questions ---- */
@@ -233,6 +310,7 @@ static void settle(ReaderLink *link, uint64_t begin_ns) {
         ReaderLinks *links = link->links;
 
         links->spent_ns += now_ns - begin_ns;
+        note_use(link, now_ns - begin_ns);
         link->asked_ns = now_ns;
         if (has_worker(link)) {
                 link->cpu_ns = MAX(link->cpu_ns, zygotes_worker_cpu_ns(links->zygotes, link->worker.serial));
@@ -247,7 +325,7 @@ int reader_link_open(ReaderLink *link, int *resultp) {
         int r = READER_LINK_E_LATER;
 
         end_worker(link);
-        if (has_time(link->links, begin_ns))
+        if (has_time(link, begin_ns))
                 r = open_process(link, begin_ns, resultp);
         settle(link, begin_ns);
         return r;
@@ -257,7 +335,7 @@ int reader_link_ask(ReaderLink *link, ReaderQuestion question, void *userdata, i
         uint64_t begin_ns = clock_monotonic_ns();
         int r = 0, opened = 0;
 
-        if (!has_time(link->links, begin_ns))
+        if (!has_time(link, begin_ns))
                 return READER_LINK_E_LATER;
         if (!has_worker(link))
                 r = open_process(link, begin_ns, &opened);
@@ -301,6 +379,7 @@ ReaderLink *reader_link_free(ReaderLink *link) {
         if (!link)
                 return NULL;
         end_worker(link);
+        forget_time(link, link->used_ns);
         for (at = &link->links->first; *at != link;)
                 at = &(*at)->next;
         *at = link->next;

@@ -12,6 +12,7 @@
 #include "core/base/sandbox/zygotes.h"
 #include "core/base/util/macro.h"
 #include "host/runtime/reader/reader-handle.h"
+#include "host/sampling/process/identity.h"
 
 enum { READER_MAX_LINKED = 64 };        /* workers at the same time */
 
@@ -45,6 +46,7 @@ typedef struct ReaderSubject {
         uint64_t start_time_ns;
         uint64_t size, bias;            /* size and bias of the file, as ReaderRequest has them */
         int fd;
+        ShareOwner owner;               /* process that has it; group 0 = read once it is needed */
 } ReaderSubject;
 
 enum {

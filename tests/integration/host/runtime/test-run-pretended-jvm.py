@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Processes that say that they are a JVM (tests/victims/native/pretended-jvm.c), with memory of
-tests/fuzz/make/make-hotspot-corpus.py, beside a real one: they cost nothing but their own names."""
+tests/fuzz/make/make-hotspot-corpus.py, beside a real one, and many beside a Python of another user: they cost
+nothing but their own names."""
 import oracle
 
 oracle.enter()
@@ -9,13 +10,19 @@ oracle.enter()
 import collections
 import importlib
 import platform
+import shutil
 import subprocess
 
+import groups
+import prometheus
+import pythons
 import session
 import tap
+import unix_http
 
 hotspot = importlib.import_module("test-run-hotspot")
 
+IMAGES = tap.BUILD_DIR / "tests/fuzz/corpus/hotspot"
 HONEST = "java-17"
 # Their frames are walked, and have names, which may be nonsense.
 NAMED = (HONEST, "symbol-of-64-kib", "symbol-cut", "name-of-2-gib", "type-of-2-gib", "scopes-in-a-circle",
@@ -39,6 +46,19 @@ STUB, METHOD = "StubRoutines (1)", "shop.Main$$Lambda.work"
 GIANT = "x" * 40
 MAX_NAME = 4096
 N, N_REAL = 20, 300
+# Each function stays, runs for some milliseconds, and needs the worker when it is met first.
+MANY_FUNCTIONS = """
+for i in range(400):
+    exec(f"def work_{i}(n):\\n    while n: n -= 1")
+print("ready", flush=True)
+while True:
+    for i in range(400):
+        globals()[f"work_{i}"](100000)
+"""
+# a shell of them, which end with it
+PRETENDERS = 'for i in $(seq "$1"); do setpriv --pdeathsig KILL chrt -i 0 "$2" "$3" & done; wait'
+CROWD, ATTACKER, HONEST_USER = 80, 61001, 61002         # more than there are workers
+N_PYTHON = 300
 HZ = ("--frequency", "499")
 
 
@@ -53,16 +73,19 @@ def is_whole(sample):
 class PretendedJvm(session.NamingCase):
     javas, java, start_java = hotspot.Hotspot.javas, hotspot.Hotspot.java, hotspot.Hotspot.start_java
 
-    def pretenders(self):
-        """{image: process}."""
+    def program(self):
         if platform.machine() != "x86_64":
             self.skipTest("machine: code of the pretended JVM is for x86-64")
         program = self.directory() / "pretended-jvm"
         program.parent.chmod(0o755)
         source = tap.SOURCE_DIR / "tests/victims/native/pretended-jvm.c"
         subprocess.run(["gcc", "-O2", "-rdynamic", "-o", program, source], check=True)
-        images = tap.BUILD_DIR / "tests/fuzz/corpus/hotspot"
-        found = {name: self.spawn(["nice", "-n", "19", program, images / name])
+        return program
+
+    def pretenders(self):
+        """{image: process}."""
+        program = self.program()
+        found = {name: self.spawn(["nice", "-n", "19", program, IMAGES / name])
                  for name in (*NAMED, *NAMELESS, *ENDED, *UNKNOWN, *WAITED_FOR)}
         for child in found.values():
             child.wait_for("ready")
@@ -131,6 +154,48 @@ class PretendedJvm(session.NamingCase):
         self.assertGreaterEqual(verdicts["whole"], hotspot.LEAST * len(own), verdicts)
         self.assertLessEqual(verdicts["wrong"], hotspot.WRONG * len(own), verdicts)
         self.assertFalse([name for name in names(samples) if name.startswith("shop.") or GIANT in name])
+
+    def of_user(self, user, group, *command):
+        enter = f'echo $$ > {group}/cgroup.procs && exec setpriv --reuid {user} --regid {user} --clear-groups "$@"'
+        child = self.spawn(["sh", "-c", enter, "sh", *command])
+        child.wait_for("ready")
+        return child
+
+    def named_share(self, python, group, n_pretenders):
+        """Of the samples of a Python that is started beside so many of them, those with all names."""
+        control = self.directory() / "control.sock"
+        run = self.start("--comm", "pretended-jvm,honest-python", *HZ, "--control", control)
+
+        def value(name, **labels):
+            return prometheus.value(unix_http.metrics(control), name, **labels)
+
+        tap.wait_until(lambda: value("spanprof_targets") >= n_pretenders, "the crowd to be known", 120)
+        if n_pretenders:
+            tap.wait_until(lambda: value("spanprof_workers_total", event="started") > 2 * n_pretenders,
+                           "the crowd to be asked", 120)
+        child = self.of_user(HONEST_USER, group, python, "-c", MANY_FUNCTIONS)
+        run.wait_events(N_PYTHON, child.pid, patience=200)
+        result = run.stop()
+        child.kill()
+        samples = [s for s in result.of(child.pid) if {"cpython", "unknown"} & {f.type for f in s.frames}]
+        named = [s for s in samples if "unknown" not in {f.type for f in s.frames}]
+        print(f"# beside {n_pretenders}: {len(named)} of {len(samples)} named, "
+              f"{result.summary['counters']['workers_total']}", flush=True)
+        return len(named) / len(samples)
+
+    def test_a_crowd_of_them_leaves_a_python_of_another_user_its_names(self):
+        """They are never ready, so each is asked again and again, and there are more of them than workers."""
+        program = self.program()
+        image, python = program.with_name("image"), program.with_name("honest-python")
+        shutil.copyfile(IMAGES / WAITED_FOR[0], image)
+        image.chmod(0o644)
+        python.symlink_to(next(iter(pythons.here().values())))
+        attacker = groups.make(self, "spanprof-crowd", "attacker.service")
+        honest = groups.make(self, "spanprof-crowd", "honest.service")
+        alone = self.named_share(python, honest, 0)
+        self.of_user(ATTACKER, attacker, "sh", "-c", PRETENDERS, "sh", CROWD, program, image)
+        beside = self.named_share(python, honest, CROWD)
+        self.assertGreaterEqual(beside, 0.97 * alone - 0.01)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,27 @@ Test(shares, a_thousand_processes_have_one_share) {
         shares_deinit(&shares);
 }
 
+Test(shares, who_holds_more_than_others_on_average) {
+        Shares shares = { 0 };
+        Share *one = hold(&shares, 1, 1000, 11, 90), *two, *other;
+
+        cr_assert(!share_is_above_average(NULL));
+        cr_assert(!share_is_above_average(one), "there is nobody else");
+        two = hold(&shares, 1, 1000, 12, 10);
+        cr_assert(share_is_above_average(one), "processes have 50 on average");
+        cr_assert(!share_is_above_average(two));
+        other = hold(&shares, 2, 1000, 21, 20);
+        cr_assert(share_is_above_average(two), "groups have 60 on average, and its own has 100");
+        cr_assert(!share_is_above_average(other));
+        share_release(&shares, one, 90);
+        cr_assert(!share_is_above_average(two));
+        cr_assert(share_is_above_average(other));
+        share_release(&shares, two, 10);
+        cr_assert(!share_is_above_average(other), "those that hold nothing count no more");
+        share_release(&shares, other, 20);
+        shares_deinit(&shares);
+}
+
 /* Whether so many more are allowed, which are held then. */
 static size_t fill(Shares *shares, uint64_t group, uint32_t user, uint64_t process, size_t max) {
         const ShareOwner owner = { group, user, process };
@@ -143,6 +164,27 @@ Test(shares, groups_take_turns_and_users_in_them) {
         share_release(&shares, a1, 1);
         share_release(&shares, a2, 1);
         share_release(&shares, a3, 1);
+        share_release(&shares, b, 1);
+        shares_deinit(&shares);
+}
+
+/* Each comes behind as many of others as it has there of its own. */
+Test(shares, have_a_rank_in_a_line_by_what_they_have_in_it) {
+        Shares shares = { 0 };
+        Share *a1 = hold(&shares, 1, 1000, 11, 3), *a2, *b;
+
+        cr_assert_eq(share_rank(a1), 3);
+        b = hold(&shares, 2, 1000, 21, 1);
+        cr_assert_eq(share_rank(b), 1, "it goes before the second of the other group");
+        a2 = hold(&shares, 1, 1000, 12, 1);
+        cr_assert_eq(share_rank(a2), 2, "its user has a turn for both");
+        cr_assert_eq(share_rank(a1), 6);
+        share_release(&shares, a1, 3);
+        cr_assert_eq(share_rank(a2), 1);
+        a1 = hold(&shares, 1, 1001, 11, 1);
+        cr_assert_eq(share_rank(a1), 2, "its group has a turn for both users");
+        share_release(&shares, a1, 1);
+        share_release(&shares, a2, 1);
         share_release(&shares, b, 1);
         shares_deinit(&shares);
 }

@@ -130,13 +130,17 @@ static void teardown(void) {
 
 TestSuite(link, .init = setup, .fini = teardown);
 
-static HotspotLink *make(uint64_t size) {
-        const ReaderSubject subject = { .pid = getpid(), .size = size,
+static HotspotLink *make_of(uint64_t size, ShareOwner owner) {
+        const ReaderSubject subject = { .pid = getpid(), .size = size, .owner = owner,
                                         .fd = memfd_create("libjvm", MFD_CLOEXEC) };
         HotspotLink *link = NULL;
 
         cr_assert_eq(hotspot_link_new(&link, links, &subject), 0);
         return link;
+}
+
+static HotspotLink *make(uint64_t size) {
+        return make_of(size, (ShareOwner){ 0 });
 }
 
 static int open_link(HotspotLink *link) {
@@ -368,4 +372,67 @@ Test(link, the_one_that_waits_longest_makes_room) {
         cr_assert_eq(stat_get(COUNTER_WORKERS_EVICTED), 2);
         for (unsigned i = 0; i <= READER_MAX_LINKED; i++)
                 hotspot_link_free(many[i]);
+}
+
+static const ShareOwner honest_owner = { .group = 7, .user = 1001, .process = 7 };
+
+/* Links of one group and user, each of a process of its own. */
+static HotspotLink *make_crowded(uint64_t size, uint64_t process) {
+        return make_of(size, (ShareOwner){ .group = 1, .user = 1000, .process = process });
+}
+
+Test(link, a_crowd_gives_a_worker_to_who_has_less_and_does_not_take_it_back) {
+        HotspotLink *crowd[READER_MAX_LINKED], *honest = make_of(HONEST, honest_owner);
+        uint64_t n;
+
+        for (unsigned i = 0; i < READER_MAX_LINKED; i++) {
+                crowd[i] = make_crowded(HONEST, 100 + i);
+                while (open_link(crowd[i]))
+                        poll(NULL, 0, 100);
+        }
+        cr_assert_eq(stat_get(COUNTER_WORKERS_EVICTED), 0);
+        while (open_link(honest))
+                poll(NULL, 0, 100);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_EVICTED), 1, "at once, though all are busy");
+        cr_assert_eq(stat_get(COUNTER_WORKERS_AWAITED), 0);
+        poll(NULL, 0, 1100);            /* time in which none is asked */
+        for (unsigned turn = 0; turn < 3; turn++)
+                for (unsigned i = 0; i < READER_MAX_LINKED; i++)
+                        ask(crowd[i], name);
+        n = n_workers();
+        cr_assert_geq(stat_get(COUNTER_WORKERS_EVICTED), 2, "the crowd takes turns");
+        while (ask(honest, name))
+                poll(NULL, 0, 100);
+        cr_assert_eq(n_workers(), n, "the other one has its worker");
+        for (unsigned i = 0; i < READER_MAX_LINKED; i++)
+                hotspot_link_free(crowd[i]);
+        hotspot_link_free(honest);
+}
+
+Test(link, time_of_a_second_is_left_for_who_has_used_less) {
+        HotspotLink *first = make_crowded(HANGS, 100), *second = make_crowded(HANGS, 101),
+                    *third = make_crowded(HANGS, 102), *honest = make_of(HONEST, honest_owner);
+        uint64_t begin_ns;
+        int r;
+
+        cr_assert_eq(open_link(first), HOTSPOT_E_GONE);
+        cr_assert_eq(open_link(second), HOTSPOT_E_GONE, "there is nobody else");
+        r = open_link(honest);
+        if (!r)
+                cr_skip_test("machine: too busy, a second was over");
+        cr_assert_eq(r, HOTSPOT_E_LATER, "all is spent");
+        poll(NULL, 0, 1100);
+        begin_ns = clock_monotonic_ns();
+        cr_assert_eq(open_link(third), HOTSPOT_E_GONE, "some of this second is for who has used more, too");
+        cr_assert_eq(stat_get(COUNTER_WORKERS_LATE), 3);
+        r = open_link(first);
+        if (clock_monotonic_ns() - begin_ns > NS_PER_SEC)
+                cr_skip_test("machine: too busy, a second was over");
+        cr_assert_eq(r, HOTSPOT_E_LATER);
+        cr_assert_eq(stat_get(COUNTER_WORKERS_LATE), 3, "it was not asked");
+        cr_assert_eq(open_link(honest), 0);
+        hotspot_link_free(first);
+        hotspot_link_free(second);
+        hotspot_link_free(third);
+        hotspot_link_free(honest);
 }
