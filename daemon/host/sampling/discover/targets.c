@@ -195,11 +195,7 @@ Targets *targets_free(Targets *targets) {
 /* ---- the kernel's table ---- */
 
 static ShareOwner owner_of(uint32_t tgid) {
-        _cleanup_(closep) int fd = -1;
-
-        if (process_open((pid_t)tgid, 0, &fd))
-                fd = -1;
-        return identity_owner(fd, tgid);
+        return identity_owner_of((pid_t)tgid, 0);
 }
 
 /* Return: 0, < 0. */

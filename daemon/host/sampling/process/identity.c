@@ -18,6 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "core/symbol/object/deleted.h"
+#include "host/sampling/process/process-directory.h"
 
 enum {
         STATUS_MAX = 16384,
@@ -85,6 +86,14 @@ ShareOwner identity_owner(int proc_fd, uint64_t process) {
         if (cgroup.path.size)
                 owner.group = hash_bytes(cgroup.path.text, cgroup.path.size) | 1;
         return owner;
+}
+
+ShareOwner identity_owner_of(pid_t pid, uint64_t start_time_ns) {
+        _cleanup_(closep) int fd = -1;
+
+        if (process_open(pid, start_time_ns, &fd))
+                fd = -1;
+        return identity_owner(fd, (uint64_t)pid);
 }
 
 /* A part as text of its own, NULL if there is none. */

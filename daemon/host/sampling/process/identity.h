@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/base/data/shares.h"
 #include "core/base/util/macro.h"
@@ -84,6 +85,9 @@ uint32_t identity_user(int proc_fd);
  * one group, and one user. @process: number that tells it apart from others.
  */
 ShareOwner identity_owner(int proc_fd, uint64_t process);
+
+/* The same of a process by its id. @start_time_ns: as for process_open(). */
+ShareOwner identity_owner_of(pid_t pid, uint64_t start_time_ns);
 
 /* Pure. The effective user in the text of /proc/PID/status. Return: 0, 1 = no such line. */
 int identity_parse_status(const char *text, uint32_t *uidp);

@@ -299,11 +299,7 @@ static void say_unwalked(Known *known, const char *reason) {
 static const char refused[] = "the walk could not be loaded here";
 
 static ShareOwner owner_of(const Known *known) {
-        _cleanup_(closep) int fd = -1;
-
-        if (process_open((pid_t)known->pid, known->subject.start_time_ns, &fd))
-                fd = -1;
-        return identity_owner(fd, known->pid);
+        return identity_owner_of((pid_t)known->pid, known->subject.start_time_ns);
 }
 
 /* Keeps an entry that has no room, until it is given again. @was_said: the text says so already. */

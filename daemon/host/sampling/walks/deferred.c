@@ -155,13 +155,8 @@ Deferred *deferred_free(Deferred *deferred) {
 /* ---- shares of copies ---- */
 
 static const ShareOwner *owner_of(Deferred *deferred, uint32_t tgid) {
-        _cleanup_(closep) int fd = -1;
-
-        if (deferred->owner.group && deferred->owner.process == tgid)
-                return &deferred->owner;
-        if (process_open((pid_t)tgid, 0, &fd))
-                fd = -1;
-        deferred->owner = identity_owner(fd, tgid);
+        if (!deferred->owner.group || deferred->owner.process != tgid)
+                deferred->owner = identity_owner_of((pid_t)tgid, 0);
         return &deferred->owner;
 }
 

@@ -299,13 +299,8 @@ static int write_nodes(Tables *tables, User *user) {
 /* ---- shares of nodes ---- */
 
 static void read_owner(User *user) {
-        _cleanup_(closep) int fd = -1;
-
-        if (user->owner.group)
-                return;
-        if (process_open((pid_t)user->pid, 0, &fd))
-                fd = -1;
-        user->owner = identity_owner(fd, user->pid);
+        if (!user->owner.group)
+                user->owner = identity_owner_of((pid_t)user->pid, 0);
 }
 
 /* Counts nodes that were written while there was room for all. */
