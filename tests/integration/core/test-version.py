@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/version: every place has one version, each in its own spelling, and one that differs is told. And
-what packages say of licences is what the files say."""
+"""packaging/version: every place has one version, each in its spelling, and one that differs is told. What
+packages say of licences is what the files say, and libraries of one version have one interface."""
 import fnmatch
 import json
 import os
@@ -9,6 +9,7 @@ import re
 import shutil
 import tomllib
 
+import abi
 import tap
 
 FOLDERS = ("packaging", "sdk", "tests/interop/publishers/otel-rust")
@@ -46,6 +47,34 @@ class Copyright(tap.TestCase):
                    if any(fnmatch.fnmatch(name, glob) for glob in globs)}
         self.assertEqual(written, told)
         self.assertEqual(set(told.values()), {"Apache-2.0", "GPL-2.0-only", "Apache-2.0 or GPL-2.0-only"})
+
+
+class Interfaces(tap.TestCase):
+    """Of both libraries, beside those of the release: programs that were built then run with what is built now."""
+
+    def setUp(self):
+        for tool in ("abidw", "abidiff"):
+            tap.need_tool(tool)
+        if os.uname().machine != "x86_64":
+            tap.skip("machine: the release's interfaces are those of x86-64")
+
+    def test_are_those_of_the_release(self):
+        for name in abi.LIBRARIES:
+            self.assertEqual(abi.changes(name, abi.read(name, self.directory())), "", name)
+
+    def test_a_change_of_a_type_or_a_function_is_found(self):
+        for name, header, was, becomes, said in (
+            ("context", "context.h", "uint32_t capacity;", "uint64_t capacity;", "capacity"),
+            ("context", "coroutine.h", "uint64_t n_events;", "uint64_t n_events, n_more;", "n_more"),
+            ("convert", "../spanprof-convert.h", "void *userdata;", "int mode; void *userdata;", "mode"),
+        ):
+            tree = self.directory()
+            shutil.copytree(tap.SOURCE_DIR / "sdk", tree / "sdk", ignore=MADE)
+            path = tree / "sdk/include/spanprof" / header
+            text = path.read_text()
+            self.assertEqual(text.count(was), 1, (header, was))
+            path.write_text(text.replace(was, becomes))
+            self.assertIn(said, abi.changes(name, abi.read(name, self.directory(), tree)))
 
 
 class Version(tap.TestCase):
