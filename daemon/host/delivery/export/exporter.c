@@ -415,6 +415,20 @@ static bool is_hopeless(const Exporter *exporter, const Batch *batch) {
         return !is_safe(batch) || exporter->receiver.accepted_ns > exporter->turns.tried_since_ns;
 }
 
+/*
+ * A receiver of another draft refuses each batch until it is upgraded, so the store keeps them all. When it
+ * accepts others, it is the batch that it cannot read.
+ */
+static bool waits_for_upgrade(const Exporter *exporter, const Batch *batch, const HttpReply *reply,
+                              uint64_t age_ns) {
+        Response response;
+
+        if (!exporter->store.self || (age_ns > exporter->policy.max_age_ns && is_hopeless(exporter, batch)))
+                return false;
+        response_read_reply(&response, reply);
+        return trouble_is_draft(reply, response.message);
+}
+
 static RetryVerdict judge(const Exporter *exporter, const Batch *batch, const HttpReply *reply,
                           uint64_t *wait_nsp) {
         RetryAttempt attempt = {
@@ -427,6 +441,7 @@ static RetryVerdict judge(const Exporter *exporter, const Batch *batch, const Ht
         };
         RetryVerdict verdict;
 
+        attempt.wants_upgrade = waits_for_upgrade(exporter, batch, reply, attempt.age_ns);
         /* chance only spreads the waits: without entropy all machines wait alike */
         if (getrandom(&attempt.random, sizeof(attempt.random), GRND_NONBLOCK) < 0)
                 attempt.random = UINT32_MAX / 2;

@@ -86,7 +86,7 @@ static RetryVerdict classify(const RetryPolicy *policy, const RetryAttempt *atte
         case 504:
                 return RETRY_LATER;
         default:
-                return RETRY_REFUSED;
+                return attempt->wants_upgrade ? RETRY_LATER : RETRY_REFUSED;
         }
 }
 

@@ -5,11 +5,13 @@
  * Retry Rules
  *
  * What becomes of a batch after an attempt, as the OTLP specification says: success is final, 429, 502, 503
- * and 504 are tried again, every other status is a refusal. An attempt without an HTTP answer is tried again
- * whatever the fault was: a wrong certificate, or another program on that port, is a matter of the rollout
- * and not of the batch. Pure: outcome and chance in, verdict out.
+ * and 504 are tried again, every other status is a refusal, unless an upgrade of the receiver would end it.
+ * An attempt without an HTTP answer is tried again whatever the fault was: a wrong certificate, or another
+ * program on that port, is a matter of the rollout and not of the batch. Pure: outcome and chance in,
+ * verdict out.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/http/transport.h"
@@ -31,6 +33,7 @@ typedef struct RetryPolicy {
 typedef struct RetryAttempt {
         HttpFault fault;
         int status;                     /* 0 with a fault */
+        bool wants_upgrade;             /* another version of the receiver would take it */
         const char *retry_after;        /* the header's text, "" = none */
         int64_t now_s;                  /* REALTIME, for a Retry-After that is a date */
         unsigned n_failures;            /* in a row before this attempt */

@@ -2,6 +2,7 @@
 
 /*
  * Sorts a failure by its fault and status, and adds the hint that fits: version, proxy, port, protocol.
+ * Another draft shows in an answer only: as no such path, or in the words of a reader of protobuf.
  */
 
 #include "host/delivery/export/trouble.h"
@@ -65,7 +66,8 @@ static const char *status_hint(int status) {
         case 404:
         case 405:
                 return "is its profiles signal on (for the collector: --feature-gates=service.profilesSupport), "
-                       "and is the path right (it usually ends in /v1development/profiles)?";
+                       "is the path right (it usually ends in /v1development/profiles), and its version "
+                       "(another draft of OTLP profiles has another path)?";
         case 413:
                 return "its limit for requests is lower than ours";
         case 415:
@@ -79,15 +81,25 @@ static const char *status_hint(int status) {
  * Fields of samples have other numbers since version 1.10 of the protocol. A reader of an older one finds no
  * values, or values in place of other fields; no request tells a version.
  */
-static const char *version_hint(const char *message) {
+static bool says_draft(const char *message) {
         static const char *const words[] = { "sample value is required", "cannot parse invalid wire",
                                              "wrong wireType" };
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
                 if (strstr(message, words[i]))
-                        return "it may read an older version of the protocol: opentelemetry-proto 1.10 or later is "
-                               "needed (Pyroscope 1.20, Parca 0.27)";
-        return NULL;
+                        return true;
+        return false;
+}
+
+bool trouble_is_draft(const HttpReply *reply, const char *message) {
+        return !reply->fault && (reply->status == 404 || says_draft(message));
+}
+
+static const char *answer_hint(int status, const char *message) {
+        if (says_draft(message))
+                return "it may read an older version of the protocol: opentelemetry-proto 1.10 or later is "
+                       "needed (Pyroscope 1.20, Parca 0.27)";
+        return status_hint(status);
 }
 
 /* The variable that names a proxy for @url, as curl(1) reads them. It ignores HTTP_PROXY. NULL = none. */
@@ -122,10 +134,8 @@ static const char *fault_hint(HttpFault fault) {
 void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message) {
         bool redirect = reply->status >= 300 && reply->status < 400;
         const char *proxy = proxy_variable(url);
-        const char *hint = reply->fault ? fault_hint(reply->fault) : version_hint(message);
+        const char *hint = reply->fault ? fault_hint(reply->fault) : answer_hint(reply->status, message);
 
-        if (!hint && !reply->fault)
-                hint = status_hint(reply->status);
         endpoint_append_shown(text, url);
         if (reply->fault == HTTP_FAULT_PROTOCOL)
                 text_printf(text, " does not speak HTTP/1.1");

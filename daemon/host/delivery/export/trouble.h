@@ -8,6 +8,8 @@
  * happened, in the server's words if it had any, and what to do about it.
  */
 
+#include <stdbool.h>
+
 #include "core/base/util/text.h"
 #include "core/http/transport.h"
 
@@ -31,6 +33,9 @@ typedef enum TroubleKind {
 } TroubleKind;
 
 TroubleKind trouble_kind(const HttpReply *reply);
+
+/* It reads another draft of OTLP profiles, or none: a later version of the receiver may take the same. */
+bool trouble_is_draft(const HttpReply *reply, const char *message);
 
 /* Appends the line. @url: endpoint as configured. @message: of the server, "" = none. */
 void trouble_describe(Text *text, const char *url, const HttpReply *reply, const char *message);

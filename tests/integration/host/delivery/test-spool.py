@@ -18,8 +18,8 @@ import subprocess
 import tempfile
 
 import tap
-from export_case import lost
-from fault_server import close, closed_port, ok, slow, status
+from export_case import RETRY, lost
+from fault_server import close, closed_port, ok, reply, slow, status
 from spool_case import DEAD, DELIVERED, EVENTS, FAILED, FAULT_AT, TAKEN, WRITTEN, SpoolCase
 
 DAY = 86400 * 10**9
@@ -106,6 +106,38 @@ class Life(SpoolCase):
         self.fill(2)
         _, values = self.drain(status(400), ok())
         self.assertEqual((values[lost("export_refused")], values[DELIVERED]), (EVENTS, EVENTS))
+
+    def test_a_receiver_of_another_draft_is_told_and_its_samples_stay(self):
+        """Answers of real ones: a Collector without the path, and readers of older drafts. An upgrade takes all of it."""
+        plain, grpc = "text/plain; charset=utf-8", "application/x-protobuf"
+        words = b"proto: wrong wireType = 2 for field TimeUnixNano"
+        drafts = {"no path": (404, plain, b"404 page not found\n", "another draft of OTLP profiles has another path"),
+                  "other fields": (400, grpc, b"\x08\x03\x12" + bytes([len(words)]) + words, "an older version of the protocol"),
+                  "no values": (400, plain, b"failed to convert otel profile: sample value is required",
+                                "an older version of the protocol")}
+        for name, (code, kind, body, cure) in drafts.items():
+            with self.subTest(name):
+                self.spool = self.directory() / "spool"
+                self.fill(2)
+                server = self.serve(reply(code, [("Content-Type", kind)], body))
+                values = self.drive(server.url(), batches=1, spooled=3, retry_ms=20, age_ms=10)
+                self.assertGreater(values[RETRY], 0)
+                self.assertEqual(([key for key in values if key.startswith("lost_total")], len(self.files())), ([], 3))
+                self.assertEqual(values["log"].count(cure), 1, values["log"])
+                self.assertRegex(values["log"], r"answered 40\d, .* samples wait, next try in")
+                upgraded, values = self.drain()
+                self.assertEqual((upgraded.markers()[:2], values[DELIVERED]), (["batch-0", "batch-1"], 3 * EVENTS))
+
+    def test_a_batch_that_alone_is_of_another_draft_is_buried(self):
+        """A receiver that takes the others has none."""
+        self.fill(3)
+
+        def play(connection, server):
+            is_first = server.requests[-1].marker == "batch-0"
+            return (status(400, b"proto: wrong wireType = 0 for field X") if is_first else ok())(connection, server)
+
+        _, values = self.drain(play, age_ms=300)
+        self.assertEqual((values[lost("export_refused")], values[DELIVERED], values[DEAD]), (EVENTS, 2 * EVENTS, EVENTS))
 
     def test_a_batch_that_alone_breaks_the_connection_is_given_up_and_holds_nobody_up(self):
         self.fill(4)

@@ -22,6 +22,7 @@ FAULTS = {
         "answers 401": ("export", "401_points_to_the_headers"),
         "answers 403": ("export", "403_points_to_the_headers"),
         "answers 404": ("export", "404_names_the_feature_gate"),
+        "is of another draft": ("spool", "another_draft_is_told"),
         "answers 413": ("export", "413_drops_the_batch"),
         "answers 429": ("export", "429_is_tried_again"),
         "answers 502, 503 and 504": ("export", "502_503_and_504_are_tried_again"),

@@ -294,6 +294,38 @@ Test(exporter, holds_a_copy_in_the_store_until_the_answer) {
         end(&ports);
 }
 
+Test(exporter, keeps_in_the_store_what_a_receiver_of_another_draft_refuses) {
+        Ports ports = { 0 };
+
+        start(&ports, true, 100);
+        submit(&ports, "ab");
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        cr_assert(exporter_is_failing(ports.exporter));
+        wait_for_attempt(&ports);
+        give(&ports);
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        cr_assert_str_eq(ports.buried, "");
+        cr_assert_eq(ports.n_kept, 2);
+        wait_for_attempt(&ports);
+        give(&ports);                   /* it was upgraded */
+        answer(&ports, HTTP_FAULT_NONE, 200);
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_LOST_EXPORT_REFUSED), 0);
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_EXPORT_RETRIES), 2);
+        end(&ports);
+        cr_assert_eq(stat_lost(), 0);
+}
+
+Test(exporter, without_a_store_loses_what_a_receiver_of_another_draft_refuses) {
+        Ports ports = { 0 };
+
+        start(&ports, false, 100);
+        submit(&ports, "ab");
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_LOST_EXPORT_REFUSED), 3);
+        end(&ports);
+}
+
 Test(exporter, offers_again_what_the_store_had_no_room_for) {
         Ports ports = { 0 };
 

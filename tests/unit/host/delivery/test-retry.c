@@ -53,6 +53,18 @@ Test(retry_judge, tries_a_500_again_for_a_while_if_that_is_asked_for) {
         cr_assert_eq(retry_judge(&starting, &attempt, &wait_ns), RETRY_REFUSED);
 }
 
+Test(retry_judge, tries_a_refusal_again_that_an_upgrade_would_end) {
+        RetryAttempt attempt = { .retry_after = "", .wants_upgrade = true };
+        uint64_t wait_ns = 0;
+
+        attempt.status = 404;
+        attempt.random = MIDDLE;
+        cr_assert_eq(retry_judge(&policy, &attempt, &wait_ns), RETRY_LATER);
+        cr_assert_eq((wait_ns + NS_PER_MS / 2) / NS_PER_MS, 5000);
+        attempt.status = 200;
+        cr_assert_eq(retry_judge(&policy, &attempt, &wait_ns), RETRY_ACCEPTED);
+}
+
 Test(retry_judge, tries_again_after_every_fault_without_an_answer) {
         uint64_t wait_ns;
 

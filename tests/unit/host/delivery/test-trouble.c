@@ -60,6 +60,19 @@ Test(trouble_describe, says_what_to_do) {
                     "set the endpoint to https://c/x");
 }
 
+Test(trouble_is_draft, goes_by_a_missing_path_and_by_words_of_a_reader) {
+        static const char invalid[] = "proto:\xc2\xa0""cannot parse invalid wire-format data";
+        const HttpReply missing = { .status = 404 }, refused = { .status = 400 }, denied = { .status = 401 };
+        const HttpReply gone = { .fault = HTTP_FAULT_CONNECTION };
+
+        cr_assert(trouble_is_draft(&missing, "404 page not found"));
+        cr_assert(trouble_is_draft(&refused, "proto: wrong wireType = 2 for field TimeUnixNano"));
+        cr_assert(trouble_is_draft(&refused, invalid));
+        cr_assert_not(trouble_is_draft(&refused, "no such tenant"));
+        cr_assert_not(trouble_is_draft(&denied, ""));
+        cr_assert_not(trouble_is_draft(&gone, "wrong wireType"), "nothing was answered");
+}
+
 Test(trouble_describe, shows_the_words_of_the_server) {
         _cleanup_(freep) char *line = describe("http://c/x", &(HttpReply){ .status = 400 }, "no such tenant");
 
