@@ -59,6 +59,8 @@ static struct {
         RemoteReader *reader;
         int epoll_fd;                   /* with the reader's socket, which may come later; 0 = none yet */
         bool reads_all;
+        bool has_limit;
+        uint64_t limit;                 /* bytes of all copies, if less than MAX_BYTES */
         bool has_failed;                /* no reader can be had */
         bool has_news;                  /* a file is not awaited any more, and no caller has been told */
         uint32_t last_serial, n_awaited;
@@ -68,6 +70,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void remote_files_choose(bool reads_all) {
         all.reads_all = reads_all;
+}
+
+void remote_files_limit(uint64_t bytes) {
+        all.has_limit = true;
+        all.limit = bytes;
+}
+
+static uint64_t max_bytes(void) {
+        return all.has_limit ? MIN(all.limit, (uint64_t)MAX_BYTES) : MAX_BYTES;
 }
 
 /* With the lock held, as all below up to the next title. */
@@ -192,9 +203,9 @@ static void give_way(RemoteFile *file) {
 static RemoteFile *make_room(const RemoteRequest *asking, uint64_t size, uint64_t now_ns) {
         RemoteFile *gone;
 
-        if (size > MAX_BYTES)
+        if (size > max_bytes())
                 return NULL;
-        while (n_bytes() > MAX_BYTES - size) {
+        while (n_bytes() > max_bytes() - size) {
                 gone = oldest(true, now_ns) ?: oldest_of_greatest(asking, size, bytes_of);
                 if (!gone)
                         return NULL;
@@ -257,9 +268,9 @@ static bool begin(const ObjectFile *file, uid_t owner, int path_fd, const MountS
         place = make_room(&request, file->size ?: BLIND_BYTES, now_ns);
         /* An awaited copy that does not come leaves its room. */
         if (!place)
-                return all.n_awaited && file->size <= MAX_BYTES;
+                return all.n_awaited && file->size <= max_bytes();
         if (!file->size)
-                request.max_bytes = MIN(MAX_BYTES - n_bytes(), (uint64_t)BLIND_MAX);
+                request.max_bytes = MIN(max_bytes() - n_bytes(), (uint64_t)BLIND_MAX);
         if (start() || !all.reader || remote_reader_ask(all.reader, &request, path_fd))
                 return false;
         all.last_serial++;

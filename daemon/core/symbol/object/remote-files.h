@@ -29,6 +29,9 @@ typedef enum RemoteState {
  */
 void remote_files_choose(bool all);
 
+/* All copies together get no more than that, and 128 MiB: a longer file is left. Before the first is asked for. */
+void remote_files_limit(uint64_t bytes);
+
 /*
  * Starts the reader now, while we hold rights that we shall give up; else the first file does. Return: 0,
  * -errno: none is read.

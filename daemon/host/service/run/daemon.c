@@ -21,6 +21,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "core/symbol/object/remote-files.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/control/control.h"
 #include "host/service/control/self.h"
@@ -64,6 +65,7 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         r = group_limit_read(&daemon->limits.group, "/proc/self");
         if (r)
                 return error_fold(r);
+        remote_files_limit(group_limit_spare(&daemon->limits.group) / 2);
         r = config_selector_init(&daemon->selection, &config->targets);
         daemon->selector = &daemon->selection.selector;
         if (totals->zygotes) {

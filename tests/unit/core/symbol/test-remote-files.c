@@ -293,6 +293,19 @@ Test(remote_files, that_together_are_over_the_cap_do_not_take_turns) {
         remote_files_stop();
 }
 
+/* A small control group is charged for the copies, too. */
+Test(remote_files, are_left_that_are_longer_than_the_limit) {
+        _cleanup_(closep) int path_fd = make_sparse_file("a", 2 << 20), fd = -1;
+        ObjectFile file = known(path_fd);
+
+        remote_files_limit((2 << 20) - 1);
+        cr_assert_eq(remote_files_ask(&file, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_LEFT);
+        remote_files_limit(2 << 20);
+        file.ctime_ns++;                /* one that was left stays so for a minute */
+        cr_assert_eq(remote_files_ask(&file, 0, path_fd, &own_fuse, &fd), REMOTE_FILE_AWAITED);
+        remote_files_stop();
+}
+
 static RemoteState ask_for_sparse(unsigned number, off_t size, const MountServer *server, uint64_t device) {
         char name[32];
         _cleanup_(closep) int path_fd = -1, fd = -1;
