@@ -29,7 +29,7 @@ typedef enum RemoteState {
  */
 void remote_files_choose(bool all);
 
-/* All copies together get no more than that, and 128 MiB: a longer file is left. Before the first is asked for. */
+/* Bytes of all copies together, 128 MiB at most: a longer file is left. Before the first is asked for. */
 void remote_files_limit(uint64_t bytes);
 
 /*
