@@ -191,6 +191,25 @@ static bool demangle_d(const char *name, Output *output) {
         return output->size > 0;
 }
 
+/*
+ * libiberty writes what it cannot read in angle brackets. What compilers add behind a dot, it knows only
+ * where it is a number, so it is left out.
+ */
+static bool demangle_ada(const char *name, Output *output) {
+        char plain[DEMANGLE_MAX_INPUT] = "", *text;
+        size_t size;
+
+        memcpy(plain, name, MIN(strcspn(name, "."), sizeof(plain) - 1));
+        text = ada_demangle(plain, DMGL_NO_OPTS);
+        size = text && text[0] != '<' ? strlen(text) : 0;
+        if (size && size < output->room) {
+                memcpy(output->to, text, size);
+                output->size = size;
+        }
+        free(text);
+        return output->size > 0;
+}
+
 static int hex_digit(char c) {
         return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -237,7 +256,12 @@ size_t demangle(const char *name, DemangleStyle style, char *to, size_t room) {
         if (style == DEMANGLE_NONE || !demangle_may(name) || room == 0 ||
             strnlen(name, DEMANGLE_MAX_INPUT) == DEMANGLE_MAX_INPUT)
                 return 0;
-        if (!demangle_rust(name, options, &output)) {
+        if (name_language(name) == NAME_ADA) {
+                if (!demangle_ada(name_in_file(name), &output))
+                        return 0;
+        } else if (name_language(name) != NAME_PLAIN) {
+                return language_readable(name_language(name), name_in_file(name), to, room);
+        } else if (!demangle_rust(name, options, &output)) {
                 output.size = 0;
                 if (!demangle_cxx(name, options, &output)) {
                         output.size = 0;

@@ -35,7 +35,15 @@ typedef struct Reader {
         /* by section of images[1]: its address in images[0] minus its own address */
         uint64_t *shifts;
         const SymbolLimits *limits;
+        LanguageUnits units;
 } Reader;
+
+void symbol_put_name(const FileSymbol *symbol, char *to) {
+        if (symbol->language)
+                *to++ = (char)symbol->language;
+        memcpy(to, symbol->name, symbol->n_name);
+        to[symbol->n_name] = 0;
+}
 
 void symbol_list_deinit(SymbolList *list) {
         for (size_t i = 0; i < SYMBOL_N_IMAGES * SYMBOL_N_TABLES; i++)
@@ -66,18 +74,28 @@ static bool is_function(const Elf64_Sym *symbol) {
         return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF;
 }
 
-/* A name that assembly exports without saying what it is of, as gdb and perf read it. */
-static bool is_label(const Reader *reader, const Elf64_Sym *symbol) {
+/* The linker's own labels (`etext`) may be at a section's end. */
+static bool is_in_code(const Reader *reader, const Elf64_Sym *symbol) {
         const ElfImage *image = reader->images[reader->image];
         const Elf64_Shdr *section;
 
-        if (ELF64_ST_TYPE(symbol->st_info) != STT_NOTYPE || ELF64_ST_BIND(symbol->st_info) == STB_LOCAL ||
-            symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->n_sections)
+        if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->n_sections)
                 return false;
         section = &image->sections[symbol->st_shndx];
-        /* The linker's own labels (`etext`) may be at a section's end. */
         return section->sh_flags & SHF_EXECINSTR && symbol->st_value >= section->sh_addr &&
                 symbol->st_value - section->sh_addr < section->sh_size;
+}
+
+/* A name that assembly exports without saying what it is of, as gdb and perf read it. */
+static bool is_label(const Reader *reader, const Elf64_Sym *symbol) {
+        return ELF64_ST_TYPE(symbol->st_info) == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
+                is_in_code(reader, symbol);
+}
+
+/* GHC gives the type of data to code that others return to (`stg_upd_frame_info`): a table lies before it. */
+static bool is_haskell_code(const Reader *reader, const Elf64_Sym *symbol, const char *name, size_t n) {
+        return ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_size && n > 5 &&
+                !memcmp(name + n - 5, "_info", 5) && is_in_code(reader, symbol);
 }
 
 static bool is_made_of(const char *text, size_t n, const char *others) {
@@ -128,17 +146,22 @@ static uint64_t address_of(const Reader *reader, const Elf64_Sym *symbol) {
 
 static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
         const ImageBytes *strings = &reader->list->strings[reader->image][table];
+        uint16_t n_name = name_length(strings, symbol->st_name);
         bool label = is_label(reader, symbol);
-        uint16_t n_name;
+        const char *name;
+        int r;
 
-        if (!is_function(symbol) && !label)
-                return 0;
-        n_name = name_length(strings, symbol->st_name);
         if (n_name == 0)
                 return 0;
+        name = strings->data + symbol->st_name;
+        if (name_language(name) != NAME_PLAIN)
+                return 0;
+        r = language_note(&reader->units, symbol, name, n_name);
+        if (r || (!is_function(symbol) && !label && !is_haskell_code(reader, symbol, name, n_name)))
+                return r ? error_fold(r) : 0;
         return put(reader, &(FileSymbol){
                 .start = address_of(reader, symbol), .size = symbol->st_size, .section = symbol->st_shndx,
-                .name = strings->data + symbol->st_name, .n_name = n_name,
+                .name = name, .n_name = n_name,
                 .binding = ELF64_ST_BIND(symbol->st_info), .image = (uint8_t)reader->image,
                 .is_label = label,
         });
@@ -386,6 +409,16 @@ static int find_shifts(Reader *reader) {
         return 0;
 }
 
+/* Only now all units are known. A name that was cut is no whole one. */
+static void set_languages(const Reader *reader) {
+        for (uint32_t i = 0; i < reader->list->n_symbols && reader->units.units.n_entries; i++) {
+                FileSymbol *symbol = &reader->list->symbols[i];
+
+                if (symbol->n_name < SYMBOL_MAX_NAME)
+                        symbol->language = (uint8_t)language_of(&reader->units, symbol->name, symbol->n_name);
+        }
+}
+
 static int read_images(Reader *reader) {
         int r = reader->images[1] ? find_shifts(reader) : 0;
 
@@ -408,7 +441,9 @@ int symbol_list_init(SymbolList *list, const ElfImage *image, const ElfImage *sp
         if (!r) {
                 reduce(&new);
                 set_sizes(&reader);
+                set_languages(&reader);
         }
+        language_units_deinit(&reader.units);
         free(reader.shifts);
         if (r)
                 return r < 0 ? error_fold(r) : r;

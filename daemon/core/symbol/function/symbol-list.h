@@ -15,9 +15,10 @@
 
 #include "core/base/elf/go-functions.h"
 #include "core/base/elf/image.h"
+#include "core/symbol/function/language.h"
 
 enum {
-        SYMBOL_MAX_NAME = GO_MAX_NAME,  /* bytes of a name; longer ones are cut */
+        SYMBOL_MAX_NAME = GO_MAX_NAME,  /* bytes of a name, with that of its language; longer ones are cut */
         SYMBOL_N_TABLES = 2,            /* .symtab, .dynsym */
         SYMBOL_N_IMAGES = 2,            /* the object, what was split from it */
 };
@@ -47,7 +48,16 @@ typedef struct FileSymbol {
         uint8_t binding, image;
         uint16_t section;               /* section of that image */
         bool is_label;                  /* it has no type */
+        uint8_t language;               /* NameLanguage */
 } FileSymbol;
+
+/* Bytes of a name as it is kept: with a byte for its language, if it has one, and a NUL. */
+static inline uint32_t symbol_name_size(const FileSymbol *symbol) {
+        return symbol->n_name + 1u + (symbol->language != NAME_PLAIN);
+}
+
+/* Writes that many bytes to @to. */
+void symbol_put_name(const FileSymbol *symbol, char *to);
 
 typedef struct SymbolList {
         /* symbols in ascending order, one for each address; each has a name and a size */

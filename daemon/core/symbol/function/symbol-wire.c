@@ -165,13 +165,12 @@ static int send_names(int socket, const SymbolList *list, const SymbolExtent *ex
         for (uint32_t i = 0; i < extent->n && !r; i++) {
                 const FileSymbol *symbol = &list->symbols[i];
 
-                if (sizeof(piece) - size <= symbol->n_name) {
+                if (sizeof(piece) - size < symbol_name_size(symbol)) {
                         r = channel_send(socket, piece, size, -1);
                         size = 0;
                 }
-                memcpy(piece + size, symbol->name, symbol->n_name);
-                size += symbol->n_name;
-                piece[size++] = 0;
+                symbol_put_name(symbol, piece + size);
+                size += symbol_name_size(symbol);
         }
         return r ? r : channel_send(socket, piece, size, -1);
 }

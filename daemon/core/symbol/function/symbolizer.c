@@ -324,7 +324,7 @@ static int get_entry(Symbolizer *symbolizer, const SymbolObject *object, Entry *
 /* @size: 0 = the name stays as it is in the file. */
 static int keep_readable(Symbolizer *symbolizer, Entry *entry, const char *name, const char *text,
                          size_t size) {
-        const char *readable = size ? arena_string(&entry->readable_texts, text, size) : name;
+        const char *readable = size ? arena_string(&entry->readable_texts, text, size) : name_in_file(name);
         int r;
 
         if (!readable)
@@ -341,12 +341,12 @@ static int make_readable(Symbolizer *symbolizer, Entry *entry, const char *name,
         size_t n;
         int r;
 
-        *readablep = name;
+        *readablep = name_in_file(name);
         if (!demangle_may(name) || symbolizer->style == DEMANGLE_NONE)
                 return 0;
         *readablep = hashmap_get(&entry->readable, (uint64_t)(uintptr_t)name);
         if (!*readablep && entry->is_foreign)
-                *readablep = name;
+                *readablep = name_in_file(name);
         if (*readablep)
                 return 0;
         n = demangle(name, symbolizer->style, symbolizer->readable, sizeof(symbolizer->readable));
@@ -367,6 +367,8 @@ int symbolizer_name(Symbolizer *symbolizer, const SymbolObject *object, uint64_t
                 found.linkage_name = symbol_table_find(entry->table, address, &found.offset);
         if (found.linkage_name)
                 r = make_readable(symbolizer, entry, found.linkage_name, &found.name);
+        if (found.linkage_name)
+                found.linkage_name = name_in_file(found.linkage_name);
         if (r)
                 return error_fold(r);
         *name = found;

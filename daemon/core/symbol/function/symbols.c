@@ -59,12 +59,12 @@ void symbol_list_measure(const SymbolList *list, uint32_t most, SymbolExtent *ex
 
         while (all.n < list->n_symbols) {
                 const FileSymbol *symbol = &list->symbols[all.n];
-                uint64_t bytes = all.names_size + symbol->n_name + 1 +
+                uint64_t bytes = all.names_size + symbol_name_size(symbol) +
                         (all.n + UINT64_C(1)) * sizeof(SymbolFunction);
 
                 if (symbol->start - all.base > UINT32_MAX || bytes > most)
                         break;
-                all.names_size += symbol->n_name + 1u;
+                all.names_size += symbol_name_size(symbol);
                 all.n++;
         }
         all.n_left_out = list->n_left_out + list->n_symbols - all.n;
@@ -97,9 +97,8 @@ static void pack(SymbolTable *table, const SymbolList *list) {
                         .size = (uint32_t)MIN(symbol->size, (uint64_t)UINT32_MAX),
                         .name = at
                 };
-                memcpy(table->names + at, symbol->name, symbol->n_name);
-                at += symbol->n_name;
-                table->names[at++] = 0;
+                symbol_put_name(symbol, table->names + at);
+                at += symbol_name_size(symbol);
         }
         set_parents(table);
 }

@@ -5,7 +5,8 @@
  * Symbol Table
  *
  * Functions of one ELF file, as symbol-list.h finds them, sorted by address in 16 bytes each, and their
- * names. Touches no globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`).
+ * names. Touches no globals. Names are as in the file, without the default version (`@@GLIBC_2.2.5`), and with
+ * a byte for their language before them, where they have one (language.h).
  */
 
 #include <stdbool.h>

@@ -115,6 +115,108 @@ Test(demangle, reads_names_of_ocaml) {
                 cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1]);
 }
 
+/*
+ * Names of gnat 12. Expected: GNAT.Source_Info.Enclosing_Entity in that function (in lower case), and the
+ * same of __gnat_decode() in libgnat for those without a suffix; from the fourth last on: c++filt -s gnat.
+ */
+Test(demangle, reads_names_of_ada_that_are_marked) {
+        static const char *const names[][2] = {
+                { "\1_ada_main_prog", "main_prog" },
+                { "\1main_prog__hot.1", "main_prog.hot" },
+                { "\1main_prog__hot.1.constprop.0", "main_prog.hot" },
+                { "\1shapes__Oadd", "shapes.\"+\"" },
+                { "\1shapes__grow", "shapes.grow" },
+                { "\1shapes__grow__nested.2", "shapes.grow.nested" },
+                { "\1shapes__inner__area__2", "shapes.inner.area" },
+                { "\1purer__twice", "purer.twice" },
+                { "\1shapes___elabb", "shapes'Elab_Body" },
+                { "\1shapes__circleSR", "shapes.circle'Read" },
+                { "\1shapes__circleIP", "" },
+                { "\1Shapes__grow", "" },
+                { "\1", "" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1], "%s", names[i][0] + 1);
+                cr_expect_str_eq(demangled(names[i][0] + 1, DEMANGLE_SHORT), "", "%s", names[i][0] + 1);
+        }
+}
+
+/*
+ * Names of nim 1.6.10. Expected: the name and the file's that the same compiler gives to nimFrame() with
+ * --stackTrace:on. One is of the form of 2.0. What can be read in two ways is not read.
+ */
+Test(demangle, reads_names_of_nim_that_are_marked) {
+        static const char *const names[][2] = {
+                { "\2hot_loop__program_26", "program.hot_loop" },
+                { "\2hot_loop__program_u26", "program.hot_loop" },
+                { "\2generic__program_1395.constprop.0", "program.generic" },
+                { "\2hash__pureZhashes_279", "hashes.hash" },
+                { "\2work2x__foo95dirZmy95mod50_5", "my_mod2.work2x" },
+                { "\2plus___program_6", "program.+" },
+                { "\2dollar___systemZdollars_6", "dollars.$" },
+                { "\2X5BX5D___program_19", "program.[]" },
+                { "\2X5BX5Deq___program_129", "program.[]=" },
+                { "\2lteqgt___foo95dirZmy95mod50_12", "my_mod2.<=>" },
+                { "\2minuspercent___system_716", "system.-%" },
+                { "\2lteqpercent___system_985", "system.<=%" },
+                { "\2colonanonymous___program_2181", "program.:anonymous" },
+                { "\2eqdestroy___systemZassertions_23", "assertions.=destroy" },
+                { "\2valueeq___program_40", "program.value=" },
+                { "\2pluseq___system_40", "" },
+                { "\2grXC3XB6XC3X9Fe___foo95dirZmy95mod50_16", "" },
+                { "\2hot__program_", "" },
+                { "\2hot__program_1x", "" },
+                { "\2hot__mod9_1", "" },
+                { "\2__program_1", "" },
+                { "\2", "" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1], "%s", names[i][0] + 1);
+                cr_expect_str_eq(demangled(names[i][0] + 1, DEMANGLE_SHORT), "", "%s", names[i][0] + 1);
+        }
+}
+
+/* Names of ghc 9.0.2. Expected: GHC.Utils.Encoding.zDecodeString of the module and of the function. */
+Test(demangle, reads_names_of_haskell_that_are_marked) {
+        static const char *const names[][2] = {
+                { "\3Main_zdwtop_info", "Main.$wtop" },
+                { "\3Main_main8_info", "Main.main8" },
+                { "\3ZCMain_main_info", ":Main.main" },
+                { "\3Shapes_areazq_info", "Shapes.area'" },
+                { "\3Shapes_foldzqem_info", "Shapes.fold'em" },
+                { "\3Shapes_zpzpzp_info", "Shapes.+++" },
+                { "\3Shapes_zdfEqCirclezuzdczsze_info", "Shapes.$fEqCircle_$c/=" },
+                { "\3Shapes_Circle_con_info", "Shapes.Circle_con" },
+                { "\3base_GHCziIOziEncodingziLatin1_latin3_info", "GHC.IO.Encoding.Latin1.latin3" },
+                { "\3containerszm0zi6zi5zi1_DataziMapziInternal_insert_info", "Data.Map.Internal.insert" },
+                { "\3ghczmprim_GHCziTypes_ZMZN_con_info", "GHC.Types.[]_con" },
+                { "\3ghczmprim_GHCziTuple_Z0T_info", "GHC.Tuple.()" },
+                { "\3ghczmprim_GHCziTuple_Z1T_info", "GHC.Tuple.()" },
+                { "\3ghczmprim_GHCziTuple_Z5T_info", "GHC.Tuple.(,,,,)" },
+                { "\3M_Z0H_info", "M.(##)" },
+                { "\3M_Z1H_info", "M.(# #)" },
+                { "\3M_Z3H_info", "M.(#,,#)" },
+                { "\3M_z3b1U_info", "M.\xce\xb1" },
+                { "\3M_z1f600U_info", "M.\xf0\x9f\x98\x80" },
+                { "\3M_zvzbzd_info", "M.%|$" },
+                { "\3M_zx_info", "" },
+                { "\3M_z110000U_info", "" },
+                { "\3M_z0U_info", "" },
+                { "\3M_Z999T_info", "" },
+                { "\3_info", "" },
+                { "\3main_info", "" },
+                { "\3M_fz", "" },
+                { "\3", "" },
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                cr_expect_str_eq(demangled(names[i][0], DEMANGLE_SHORT), names[i][1], "%s", names[i][0] + 1);
+                cr_expect_str_eq(demangled(names[i][0] + 1, DEMANGLE_SHORT), "", "%s", names[i][0] + 1);
+        }
+}
+
 Test(demangle, leaves_other_names_alone) {
         static const char *const names[] = { "",
                                              "main",

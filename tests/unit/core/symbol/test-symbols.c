@@ -71,6 +71,70 @@ Test(symbols, finds_the_function_that_holds_an_address) {
         assert_name(table, UINT64_MAX, NULL, 0);
 }
 
+/*
+ * Names of C have the same form: they are a language's only beside what that language's compiler writes for
+ * their unit. Symbols are those of gnat 12, nim 1.6 and ghc 9.0 (nm).
+ */
+Test(symbols, tell_a_language_only_by_its_units) {
+        HandSymbol symbols[] = {
+                { "shapes_E", 0x1f00, 2, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
+                { "wide_E", 0x1f02, 4, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
+                { "other_E", 0, 0, STB_GLOBAL, STT_OBJECT, SHN_UNDEF, 0 },
+                { "__gnat_personality_v0", 0, 0, STB_GLOBAL, STT_NOTYPE, SHN_UNDEF, 0 },
+                { "@m..@s..@susr@slib@spure@smy_mod2.nim.c", 0, 0, STB_LOCAL, STT_FILE, SHN_ABS, 0 },
+                { "plain.nim.c", 0, 0, STB_LOCAL, STT_FILE, SHN_ABS, 0 },
+                { "@mZed.nim.c", 0, 0, STB_LOCAL, STT_FILE, SHN_ABS, 0 },
+                { "Main_zdtrModule_closure", 0x1f08, 0, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
+                { "base_GHCziBase_map_closure", 0x1f10, 0, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
+                HAND_FUNCTION("shapes__grow", 0x1000, 16),
+                HAND_FUNCTION("wide__grow", 0x1010, 16),
+                HAND_FUNCTION("other__grow", 0x1020, 16),
+                HAND_FUNCTION("shapes_grow", 0x1030, 16),
+                HAND_FUNCTION("unit___elabs", 0x1040, 16),
+                HAND_FUNCTION("unit__child__grow.2", 0x1050, 16),
+                HAND_FUNCTION("_ada_prog", 0x1060, 16),
+                HAND_FUNCTION("prog__hot.1", 0x1070, 16),
+                HAND_FUNCTION("hot__my95mod50_3", 0x1080, 16),
+                HAND_FUNCTION("hot__pureZmy95mod50_3", 0x1090, 16),
+                HAND_FUNCTION("hot__mod50_3", 0x10a0, 16),
+                HAND_FUNCTION("hot__plain_3", 0x10b0, 16),
+                HAND_FUNCTION("hot__Zed_3", 0x10c0, 16),
+                HAND_FUNCTION("Main_zdwtop_info", 0x10d0, 16),
+                HAND_FUNCTION("base_GHCziBase_fold_info", 0x10e0, 16),
+                HAND_FUNCTION("SSL_get_info", 0x10f0, 16),
+                HAND_FUNCTION("Main_zdwtop_slow", 0x1100, 16),
+                { "stg_upd_frame_info", 0x1110, 16, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
+        };
+        static const char *const expected[] = {
+                "\1shapes__grow", "wide__grow", "other__grow", "shapes_grow", "\1unit___elabs",
+                "\1unit__child__grow.2", "\1_ada_prog", "\1prog__hot.1", "\2hot__my95mod50_3",
+                "\2hot__pureZmy95mod50_3", "hot__mod50_3", "hot__plain_3", "hot__Zed_3", "\3Main_zdwtop_info",
+                "\3base_GHCziBase_fold_info", "SSL_get_info", "Main_zdwtop_slow",
+                "stg_upd_frame_info",
+        };
+        size_t n = sizeof(symbols) / sizeof(symbols[0]);
+        _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, n);
+
+        for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+                assert_name(table, 0x1000 + i * 16, expected[i], 0);
+        /* the same without the runtimes' own symbols */
+        symbols[3].name = symbols[7].name = "nothing";
+        symbol_table_free(table);
+        table = table_of(symbols, n);
+        for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+                assert_name(table, 0x1000 + i * 16,
+                            expected[i] + (expected[i][0] == NAME_ADA || expected[i][0] == NAME_HASKELL), 0);
+}
+
+/* A name that begins as those which are marked would be read as one. */
+Test(symbols, leave_out_a_name_that_begins_with_a_mark) {
+        HandSymbol symbols[] = { HAND_FUNCTION("\1x__y", 0x1000, 16), HAND_FUNCTION("plain", 0x1010, 16) };
+        _cleanup_(symbol_table_freep) SymbolTable *table = table_of(symbols, 2);
+
+        assert_name(table, 0x1000, NULL, 0);
+        assert_name(table, 0x1010, "plain", 0);
+}
+
 Test(symbols, takes_functions_only) {
         HandSymbol symbols[] = {
                 { "data", 0x1000, 8, STB_GLOBAL, STT_OBJECT, HAND_TEXT, 0 },
