@@ -82,7 +82,11 @@ class Pyroscope(Case):
             time.sleep(0 if is_there else 0.2)
             return tree if is_there else None
 
-        return tap.wait_until(look, f"{kind} of {service} in {self.server.series()}")
+        try:
+            return tap.wait_until(look, f"{kind} of {service}")
+        except AssertionError as late:
+            late.add_note(f"{least} were expected, of {self.server.tree(service, kind, **more).own} in {self.server.series()}")
+            raise
 
     def assert_few_series(self, service):
         types = self.server.of_service(service)

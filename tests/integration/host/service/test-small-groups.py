@@ -5,6 +5,7 @@ import oracle
 
 oracle.enter()
 
+import shutil
 import subprocess
 import sys
 
@@ -21,17 +22,20 @@ def inside(group):
 
 
 class SmallGroups(session.TestCase):
-    def crowd(self, n):
-        crowd = self.spawn([tap.VICTIMS / "victim-crowd", str(n), "1", "1", "4"])
-        crowd.wait_for("ready", 120)
-        return crowd
+    def of_our_own(self, victim, name, *arguments):
+        """A victim under a name that no other test's process has: whom --comm chooses is known."""
+        program = shutil.copy(tap.VICTIMS / f"victim-{victim}", self.directory() / name)
+        return self.spawn([program, *arguments])
 
     def test_of_24_mib_beside_three_hundred_processes_kills_nothing(self):
         """Each tick is delivered, or counted by its reason, and one process' stacks are as whole as they are without a limit."""
         group, n_killed = groups.limit_memory(self, "spanprof-small", 24 * MIB)
-        self.crowd(300)
-        honest = self.victim("chain", "30")
-        run = self.start("--comm", "victim-crowd,victim-chain", "--frequency", "499", prefix=inside(group))
+        crowd = self.of_our_own("crowd", "small-crowd", "300", "1", "1", "4")
+        crowd.wait_for("ready", 120)
+        honest = self.of_our_own("chain", "small-chain", "30")
+        honest.wait_for(r"^pid \d+")
+        run = self.start("--comm", "small-crowd,small-chain", "--frequency", "499", prefix=inside(group))
+        self.assertRegex(run.child.err, r"profiling 302 processes of")
         run.wait_events(100, honest.pid, 120)
         result = run.stop()                     # the books balance
         self.assertEqual(n_killed(), 0)
