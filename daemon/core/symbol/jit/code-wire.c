@@ -98,6 +98,19 @@ int code_wire_records(const uint8_t *data, size_t size, CodeRecordSink sink, voi
         return r;
 }
 
+size_t code_wire_put(uint8_t *to, size_t room, const CodeRecord *record) {
+        const CodeRange *range = &record->range;
+        const CodeWireRecord wire = { range->start, range->size, range->time_ns, record->index, record->from,
+                                      (uint32_t)range->name_size, record->is_move };
+
+        if (room < sizeof(wire) + range->name_size)
+                return 0;
+        memcpy(to, &wire, sizeof(wire));
+        if (range->name_size)
+                memcpy(to + sizeof(wire), range->name, range->name_size);
+        return sizeof(wire) + range->name_size;
+}
+
 /* ---- the worker's side: the only code that reads what a target says of its code ---- */
 
 typedef struct Answer {
@@ -107,19 +120,13 @@ typedef struct Answer {
 
 /* A piece cannot make more records than fit; if it does, the worker ends. */
 static int put(void *userdata, const CodeRecord *record) {
-        const CodeRange *range = &record->range;
-        const CodeWireRecord wire = { range->start, range->size, range->time_ns, record->index, record->from,
-                                      (uint32_t)range->name_size, record->is_move };
         Answer *answer = userdata;
+        size_t n = code_wire_put(answer->data + answer->head.size, sizeof(answer->data) - answer->head.size,
+                                 record);
 
-        if (sizeof(answer->data) - answer->head.size < sizeof(wire) + range->name_size)
-                return -1;
-        memcpy(answer->data + answer->head.size, &wire, sizeof(wire));
-        if (range->name_size)
-                memcpy(answer->data + answer->head.size + sizeof(wire), range->name, range->name_size);
-        answer->head.size += (uint32_t)(sizeof(wire) + range->name_size);
+        answer->head.size += (uint32_t)n;
         answer->head.n_records++;
-        return 0;
+        return n ? 0 : -1;
 }
 
 static int put_range(void *userdata, const CodeRange *range) {

@@ -68,6 +68,9 @@ bool code_wire_check_answer(const CodeAnswer *answer, CodeForm form, size_t piec
 /* Pure. Whether the records are @n sound ones and nothing else. */
 bool code_wire_check_records(const uint8_t *data, size_t size, uint32_t n, CodeForm form);
 
+/* Writes a record into the @room bytes at @to. Return: bytes of it; 0 = there is no room. */
+size_t code_wire_put(uint8_t *to, size_t room, const CodeRecord *record);
+
 /* Hands on records that were found sound. Return: 0, what @sink returned. */
 int code_wire_records(const uint8_t *data, size_t size, CodeRecordSink sink, void *userdata);
 
