@@ -83,7 +83,7 @@ static const char *status_hint(int status) {
  */
 static bool says_draft(const char *message) {
         static const char *const words[] = { "sample value is required", "cannot parse invalid wire",
-                                             "wrong wireType" };
+                                             "wrong wireType", "invalid ProfileID length" };
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
                 if (strstr(message, words[i]))
@@ -98,7 +98,7 @@ bool trouble_is_draft(const HttpReply *reply, const char *message) {
 static const char *answer_hint(int status, const char *message) {
         if (says_draft(message))
                 return "it may read an older version of the protocol: opentelemetry-proto 1.10 or later is "
-                       "needed (Pyroscope 1.20, Parca 0.27)";
+                       "needed (Collector 0.150, Pyroscope 1.20, Parca 0.27)";
         return status_hint(status);
 }
 

@@ -108,13 +108,16 @@ class Life(SpoolCase):
         self.assertEqual((values[lost("export_refused")], values[DELIVERED]), (EVENTS, EVENTS))
 
     def test_a_receiver_of_another_draft_is_told_and_its_samples_stay(self):
-        """Answers of real ones: a Collector without the path, and readers of older drafts. An upgrade takes all of it."""
-        plain, grpc = "text/plain; charset=utf-8", "application/x-protobuf"
-        words = b"proto: wrong wireType = 2 for field TimeUnixNano"
+        """What real ones answer: a Collector whose signal is off, Collectors 0.113 and 0.139, an old Pyroscope."""
+        plain, older = "text/plain; charset=utf-8", "an older version of the protocol"
+
+        def collector(words):
+            return 400, "application/x-protobuf", b"\x08\x03\x12" + bytes([len(words)]) + words, older
+
         drafts = {"no path": (404, plain, b"404 page not found\n", "another draft of OTLP profiles has another path"),
-                  "other fields": (400, grpc, b"\x08\x03\x12" + bytes([len(words)]) + words, "an older version of the protocol"),
-                  "no values": (400, plain, b"failed to convert otel profile: sample value is required",
-                                "an older version of the protocol")}
+                  "other places": collector(b"unmarshal: invalid ProfileID length"),
+                  "other fields": collector(b"proto: wrong wireType = 2 for field LinkIndex"),
+                  "no values": (400, plain, b"failed to convert otel profile: sample value is required", older)}
         for name, (code, kind, body, cure) in drafts.items():
             with self.subTest(name):
                 self.spool = self.directory() / "spool"

@@ -66,7 +66,8 @@ Test(trouble_is_draft, goes_by_a_missing_path_and_by_words_of_a_reader) {
         const HttpReply gone = { .fault = HTTP_FAULT_CONNECTION };
 
         cr_assert(trouble_is_draft(&missing, "404 page not found"));
-        cr_assert(trouble_is_draft(&refused, "proto: wrong wireType = 2 for field TimeUnixNano"));
+        cr_assert(trouble_is_draft(&refused, "proto: wrong wireType = 2 for field LinkIndex"));
+        cr_assert(trouble_is_draft(&refused, "unmarshal: invalid ProfileID length"));
         cr_assert(trouble_is_draft(&refused, invalid));
         cr_assert_not(trouble_is_draft(&refused, "no such tenant"));
         cr_assert_not(trouble_is_draft(&denied, ""));
