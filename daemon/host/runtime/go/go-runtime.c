@@ -42,13 +42,17 @@ static int refuse(char text[RUNTIMES_MAX_TEXT], const GoProgram *program, const 
 /* A program without a list keeps a state as well: its text says so. Return: 0, -ENOMEM. */
 static int find_goroutines(const RuntimeSubject *subject, const GoInput *input, const GoProgram *program,
                            const struct go_process *process, void **statep) {
-        GoGoroutines *goroutines = subject->userdata ? calloc(1, sizeof(*goroutines)) : NULL;
+        const GoWants *wants = subject->userdata;
+        GoGoroutines *goroutines = wants ? calloc(1, sizeof(*goroutines)) : NULL;
 
         if (!goroutines)
-                return subject->userdata ? error_origin(-ENOMEM) : 0;
+                return wants ? error_origin(-ENOMEM) : 0;
         goroutines->process = *process;
         goroutines->minor = program->minor;
-        if (go_goroutine_layout(program->minor, &goroutines->layout) &&
+        goroutines->bias = subject->bias;
+        if (wants->idle)
+                go_idle_find(input, &goroutines->idle);
+        if (wants->goroutines && go_goroutine_layout(program->minor, &goroutines->layout) &&
             (go_program_find_list(input, &goroutines->list, &goroutines->length) ||
              go_list_find(input, &goroutines->list, &goroutines->length))) {
                 goroutines->list += subject->bias;
@@ -59,8 +63,8 @@ static int find_goroutines(const RuntimeSubject *subject, const GoInput *input, 
         return 0;
 }
 
-static const char *text_of_list(const GoGoroutines *goroutines) {
-        if (!goroutines)
+static const char *text_of_list(const GoWants *wants, const GoGoroutines *goroutines) {
+        if (!wants || !wants->goroutines)
                 return "";
         return goroutines->list ? ", and goroutines that wait"
                                 : "; those that wait are not read: no list of them found in the program";
@@ -105,12 +109,18 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         if (r)
                 return error_fold(r);
         snprintf(text, RUNTIMES_MAX_TEXT, "%s: labels of goroutines%s", program.version,
-                 text_of_list(*statep));
+                 text_of_list(subject->userdata, *statep));
         return 0;
 }
 
 static void detach(void *state) {
         free(state);
+}
+
+static bool is_idle(const void *state, bool polls, const uint64_t *words, size_t n) {
+        const GoGoroutines *goroutines = state;
+
+        return goroutines && go_idle_is(&goroutines->idle, goroutines->bias, polls, words, n);
 }
 
 const RuntimeOps go_runtime = {
@@ -122,4 +132,5 @@ const RuntimeOps go_runtime = {
         .yields = yields,
         .attach = attach,
         .detach = detach,
+        .is_idle = is_idle,
 };

@@ -15,6 +15,7 @@
 #include "border/abi.h"
 #include "border/runtime_abi.h"
 #include "border/unwind_abi.h"
+#include "host/runtime/go/go-idle.h"
 #include "host/runtime/go/go-layout.h"
 
 enum {
@@ -37,6 +38,8 @@ typedef struct GoGoroutines {
         GoGoroutineLayout layout;
         uint32_t minor;
         uint64_t list, length;          /* addresses of runtime.allgptr and runtime.allglen; 0 = unknown */
+        GoIdle idle;                    /* ELF addresses … */
+        uint64_t bias;                  /* … and what to add to them */
 } GoGoroutines;
 
 typedef enum GoroutineState {

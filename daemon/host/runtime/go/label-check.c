@@ -28,9 +28,13 @@ struct LabelCheck {
 
 static int attach_and_keep(RuntimeSubject *subject, void **statep, void *entry,
                            char text[RUNTIMES_MAX_TEXT]) {
+        static GoWants wants = { .goroutines = true };
         LabelCheck *check = subject->userdata;
-        int r = go_runtime.attach(subject, statep, entry, text);
+        int r;
 
+        subject->userdata = &wants;
+        r = go_runtime.attach(subject, statep, entry, text);
+        subject->userdata = check;
         if (!r && *statep)
                 check->where = *(const GoGoroutines *)*statep;
         return r;

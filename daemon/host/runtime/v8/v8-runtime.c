@@ -204,6 +204,15 @@ static uint64_t cpu_ns(const void *userdata) {
         return file_link_cpu_ns(state->process.link);
 }
 
+/* A call of the program's own that waits for events has a function below it, and an idle loop has none. */
+static bool is_idle(const void *state, bool polls, const uint64_t *words, size_t n) {
+        (void)state;
+        for (size_t i = 0; i < n; i++)
+                if (words[i] >> RUNTIME_KIND_SHIFT)
+                        return false;
+        return polls && n;
+}
+
 static const char *const programs[] = { "node", "nodejs", NULL };
 
 const RuntimeOps v8_runtime = {
@@ -211,7 +220,7 @@ const RuntimeOps v8_runtime = {
         .frame_type = "v8js",
         .entry_size = sizeof(struct v8_process),
         .bit = RUNTIME_HAS_V8,
-        .has_event_loop = true,
+        .is_idle = is_idle,
         .programs = programs,
         .recognises = recognises,
         .attach = attach,

@@ -124,7 +124,7 @@ bool wait_reason_is_futex(const char *reason) {
 }
 
 const char *wait_idle_reason(int16_t call) {
-        static const char reason[] = "epoll_wait (idle)";
+        static const char reason[] = "epoll_wait (idle)", of_futex[] = "futex (idle)";
         static const int16_t of_epoll[] = {
                 SYS_epoll_pwait,
 #ifdef SYS_epoll_wait
@@ -138,7 +138,7 @@ const char *wait_idle_reason(int16_t call) {
         for (size_t i = 0; i < ARRAY_SIZE(of_epoll); i++)
                 if (of_epoll[i] == call)
                         return reason;
-        return NULL;
+        return call == SYS_futex ? of_futex : NULL;
 }
 
 void wait_file_calls(uint64_t bits[WAIT_FILE_CALLS_WORDS]) {

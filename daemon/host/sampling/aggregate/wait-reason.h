@@ -22,7 +22,7 @@ const char *wait_reason(int16_t call, uint8_t flags);
 /* Whether that word of wait_reason() stands for a futex, the lock of an interpreter left out. */
 bool wait_reason_is_futex(const char *reason);
 
-/* The same for the loop of an event-driven program that has nothing to do; NULL = not by this call. */
+/* The same for a thread of a runtime that has nothing to do; NULL = not by this call. */
 const char *wait_idle_reason(int16_t call);
 
 /* Sets bit N for each system call N whose first argument is a descriptor, and in which threads wait. */

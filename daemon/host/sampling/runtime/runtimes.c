@@ -1138,15 +1138,12 @@ bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
         return known && known->runtime->ops->frames;
 }
 
-bool runtimes_is_in_loop(const Runtimes *runtimes, uint64_t generation, const uint64_t *words, size_t n) {
+bool runtimes_is_idle(const Runtimes *runtimes, uint64_t generation, bool polls, const uint64_t *words,
+                      size_t n) {
         const Known *known = hashmap_get(&runtimes->processes, generation);
 
-        if (!known || !known->is_attached || !known->runtime->ops->has_event_loop)
-                return false;
-        for (size_t i = 0; i < n; i++)
-                if (words[i] >> RUNTIME_KIND_SHIFT)
-                        return false;
-        return n;
+        return known && known->is_attached && known->runtime->ops->is_idle &&
+                known->runtime->ops->is_idle(known->state, polls, words, n);
 }
 
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation) {

@@ -78,7 +78,6 @@ typedef struct RuntimeOps {
         const char *frame_type;         /* profile.frame.type */
         size_t entry_size;              /* bytes of the kernel half's value; 0 = it has none */
         uint32_t bit;                   /* RUNTIME_HAS_* */
-        bool has_event_loop;            /* it calls functions, and waits for events in between */
         /* glob patterns of names of programs that mostly have it, up to a NULL; NULL = there are none */
         const char *const *programs;
         /*
@@ -136,6 +135,11 @@ typedef struct RuntimeOps {
          * What its threads wait for. Return: 0, RUNTIME_E_LATER, -ENOMEM. NULL = it does not know.
          */
         int (*locks)(void *state, RuntimeLocks *locks);
+        /*
+         * Whether a thread whose whole stack is @words waits because there is nothing to do. @polls: for
+         * events, else for a futex. NULL = it cannot tell.
+         */
+        bool (*is_idle)(const void *state, bool polls, const uint64_t *words, size_t n);
         /* For how long the first answer about @words is believed, ms; 0, or no function = for ever. */
         uint32_t (*trust_ms)(const uint64_t *words);
         /* CPU time that other processes have spent on it so far, ns. NULL = none does. */
@@ -221,10 +225,11 @@ void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
 
 /*
- * Whether a thread of the program whose whole stack of @n words was walked runs no function, in a runtime
- * whose functions are called by an event loop.
+ * Whether a thread of the program whose whole stack of @n words was walked waits because there is nothing to
+ * do: for events (@polls), or for a futex.
  */
-bool runtimes_is_in_loop(const Runtimes *runtimes, uint64_t generation, const uint64_t *words, size_t n);
+bool runtimes_is_idle(const Runtimes *runtimes, uint64_t generation, bool polls, const uint64_t *words,
+                      size_t n);
 
 /* The runtime of the process in words: `java 17`, `java 27: layout unknown: …`; NULL = none that is known. */
 const char *runtimes_text(const Runtimes *runtimes, uint64_t generation);

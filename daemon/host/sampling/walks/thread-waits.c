@@ -189,6 +189,19 @@ static uint64_t waited_ns(const Work *work, const struct abi_thread *thread) {
         return now_ns && thread->arrival_ns && now_ns > thread->arrival_ns ? now_ns - thread->arrival_ns : 1;
 }
 
+const char *thread_waits_idle(const WalkStages *stages, int16_t call, const char *reason,
+                              const Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        const char *idle = wait_idle_reason(call);
+
+        /* a thread that was preempted or stopped in the call has that for a reason */
+        if (!idle || reason != wait_reason(call, 0) || header->stack_end != ABI_STACK_COMPLETE ||
+            !runtimes_is_idle(stages->runtimes, header->generation, call != SYS_futex, sample->user,
+                              header->n_user))
+                return NULL;
+        return idle;
+}
+
 /* A look at the thread has met this wait, if it came after the wait was noted. */
 static const SampleLock *find_lock(const Work *work, const struct abi_thread *thread, const char *reason) {
         const WaitLocks *locks = work->stages->locks;
@@ -210,16 +223,19 @@ static int add_wait(Work *work, const WalkedThread *found) {
         uint8_t flags = thread->wait_flags | (found->waits_for_lock ? WAIT_INTERPRETER_LOCK : 0);
         const char *reason = wait_reason(thread->call, flags);
         const struct abi_waker unknown = { .kind = WAKER_UNKNOWN };
-        const WaitTimes times = { .blocked_ns = is_runnable ? 0 : value_ns,
-                                  .runnable_ns = is_runnable ? value_ns : 0,
-                                  .end_ns = thread->time_ns,
-                                  .weight = WAIT_WEIGHT_ONE,
-                                  .waker = &unknown,
-                                  .lock = find_lock(work, thread, reason) };
+        WaitTimes times = { .blocked_ns = is_runnable ? 0 : value_ns,
+                            .runnable_ns = is_runnable ? value_ns : 0,
+                            .end_ns = thread->time_ns,
+                            .weight = WAIT_WEIGHT_ONE,
+                            .waker = &unknown };
         Program program;
         int r;
 
         walked_thread_head(found, &header);
+        if (work->early)
+                times.idle = thread_waits_idle(work->stages, thread->call, reason, &sample);
+        if (!times.idle)
+                times.lock = find_lock(work, thread, reason);
         r = targets_program(work->stages->targets, thread->tgid, thread->generation, &program);
         if (!r)
                 r = aggregator_add_wait(work->stages->aggregator, &program, &sample, reason, &times);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "host/sampling/sample/decode.h"
 #include "host/sampling/walks/thread-locks.h"
 #include "host/sampling/walks/walks.h"
 
@@ -56,6 +57,13 @@ typedef struct EarlyWaits {
         uint64_t noted_ns;              /* MONOTONIC: when they were noted */
         uint64_t counted_ns;            /* they are in windows until then */
 } EarlyWaits;
+
+/*
+ * Another word for @reason of a wait in @call with the stack of @sample, if its runtime says that there was
+ * nothing to do: a constant, else NULL.
+ */
+const char *thread_waits_idle(const WalkStages *stages, int16_t call, const char *reason,
+                              const Sample *sample);
 
 /*
  * Notes who waits already, before the kernel half begins to count waits: it learns of a wait as that begins.

@@ -215,15 +215,6 @@ static int add_waits(Daemon *daemon, Sample *sample, const char *reason, const W
         return r < 0 ? error_fold(r) : 0;
 }
 
-/* A call of the program's own that waits for events has a function below it, and an idle loop has none. */
-static bool is_in_loop(const Daemon *daemon, const Sample *sample) {
-        const struct abi_sample *header = sample->header;
-
-        return header->stack_end == ABI_STACK_COMPLETE &&
-                runtimes_is_in_loop(daemon->stages.runtimes, header->generation, sample->user,
-                                    header->n_user);
-}
-
 /* Which lock the thread of a wait in futex() has waited for, if a look has met it there. */
 static const SampleLock *find_lock(const Daemon *daemon, const struct abi_wait *wait,
                                    const struct abi_sample *header) {
@@ -262,11 +253,9 @@ int daemon_on_wait(const void *data, size_t size, void *userdata) {
         }
         if (r < 0)
                 return error_fold(r);
-        times.idle = wait_idle_reason(wait->call);
-        if (times.idle && !is_in_loop(daemon, &sample))
-                times.idle = NULL;
         reason = wait_reason(wait->call, wait->flags);
-        if (wait_reason_is_futex(reason))
+        times.idle = thread_waits_idle(&daemon->walks.stages, wait->call, reason, &sample);
+        if (wait_reason_is_futex(reason) && !times.idle)
                 times.lock = find_lock(daemon, wait, sample.header);
         if (wait->run.kind == RUN_WHOLE)
                 runs = (SpanCpuRuns){ .whole_ns = wait->run.ns, .n_moved = wait->run.n_moved };

@@ -25,6 +25,7 @@
 #include "host/naming/naming.h"
 #include "host/naming/uploads.h"
 #include "host/runtime/beam/beam-wire.h"
+#include "host/runtime/go/go-runtime.h"
 #include "host/runtime/go/goroutines.h"
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
@@ -121,6 +122,7 @@ typedef struct DaemonStages {
         FileLinks *v8s;                 /* NULL = the same of V8 */
         FileLinks *phps;                /* NULL = the same of PHP */
         FileLinks *beams;               /* NULL = the same of Erlang */
+        GoWants go_wants;
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */

@@ -24,7 +24,16 @@ static enum runtimes_walk want_runtimes(void *userdata, const RuntimeOps *ops) {
         }
 }
 
-/* Links to a runtime's workers. Go has no reader of names: for it, non-NULL says that its list is wanted. */
+/* Go has no reader of names; NULL = no more than labels is wanted of it. */
+static GoWants *wants_of_go(Daemon *daemon) {
+        GoWants *wants = &daemon->stages.go_wants;
+
+        *wants = (GoWants){ .goroutines = daemon->config->sampling.goroutines,
+                            .idle = daemon->config->waits.off_cpu };
+        return wants->goroutines || wants->idle ? wants : NULL;
+}
+
+/* Links to a runtime's workers. */
 static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
         switch (ops->bit) {
         case RUNTIME_HAS_HOTSPOT:
@@ -38,7 +47,7 @@ static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
         case RUNTIME_HAS_BEAM:
                 return daemon->stages.beams;
         case RUNTIME_HAS_GO:
-                return daemon->config->sampling.goroutines ? daemon : NULL;
+                return wants_of_go(daemon);
         default:
                 return NULL;
         }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/runtime/go/go-idle.h"
 #include "host/runtime/go/go-layout.h"
 #include "host/runtime/go/go-list.h"
 #include "host/runtime/go/go-program.h"
@@ -21,8 +22,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct go_process process = { 0 };
         GoProgram program;
         uint64_t list = 0, length = 0;
-        bool is_library;
+        bool is_library, knows_idle = false;
+        GoIdle idle;
 
+        if (go_idle_find(&input, &idle))
+                for (unsigned i = 0; i < GO_IDLE_N; i++)
+                        knows_idle |= idle.functions[i].start < idle.functions[i].end;
+        else
+                knows_idle = true;
+        if (!knows_idle)
+                abort();
         if (go_list_find(&input, &list, &length) != (list && length) || (list | length) & 7)
                 abort();
         list = length = 0;

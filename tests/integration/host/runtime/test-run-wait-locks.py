@@ -11,6 +11,7 @@ import collections
 import signal
 import subprocess
 
+import golang
 import jdks
 import otlp_read
 import pythons
@@ -31,6 +32,38 @@ PYTHON = {
     "want_till": ("lock", "_thread.lock", None),
 }
 WAITER, HOLDER = 40, 30     # spans of victim-waits' threads
+# One goroutine after the other works for a moment, so threads wait for work; `keeps` has a thread of its own.
+GO = """package main
+
+import (
+        "fmt"
+        "runtime"
+        "time"
+)
+
+var hand = make(chan int)
+
+func keeps() {
+        runtime.LockOSThread()
+        for range hand {
+        }
+}
+
+func works() {
+        for range time.Tick(3 * time.Millisecond) {
+                hand <- 1
+        }
+}
+
+func main() {
+        go keeps()
+        for i := 0; i < 8; i++ {
+                go works()
+        }
+        fmt.Println("ready")
+        time.Sleep(time.Hour)
+}
+"""
 
 
 def lock_of(wait):
@@ -156,6 +189,43 @@ class Locks(session.NamingCase):
         result = run.stop()
         self.assertEqual({lock_of(wait) for wait in filter(self.is_lock, result.waits)}, {(None, None, None)})
         self.assertGreaterEqual(result.counter("wait_locks_total")["unknown"], 1)
+
+    def go(self, *options):
+        directory = self.directory()
+        (directory / "hands.go").write_text(GO)
+        child = self.spawn([golang.Go().build(directory / "hands.go", directory / "hands", *options)])
+        child.wait_for("ready")
+        return child
+
+    def test_a_thread_of_go_without_a_goroutine_has_nothing_to_do(self):
+        """By functions of the runtime in its stack, which nothing else was told."""
+        run = self.start("--pid", self.go().pid, "--symbols", "local", *EACH)
+
+        def has(wait, *functions):
+            return set(functions) <= {golang.plain(frame.name) for frame in wait.frames}
+
+        def of(samples, *functions):
+            return [wait for wait in samples if wait.type == "off_cpu" and has(wait, *functions) and
+                    wait.attributes["wait.reason"] != "preempted"]
+
+        def met(samples):
+            return min(len(of(samples, "runtime.stopm", "runtime.notesleep")),
+                       len(of(samples, "runtime.stoplockedm")), len(of(samples, "runtime.netpoll"))) >= 2 * N
+
+        self.wait_for(run, met, "threads that wait for work, for their goroutine and for the network")
+        result = run.stop()
+        reasons = {place: {wait.attributes["wait.reason"] for wait in of(result.waits, *place)} for place in
+                   (("runtime.stopm", "runtime.notesleep"), ("runtime.stoplockedm",), ("runtime.netpoll",))}
+        self.assertEqual(list(reasons.values()), [{"futex (idle)"}, {"futex"}, {"epoll_wait (idle)"}])
+        told = [wait for wait in result.waits if wait.attributes["wait.reason"] == "futex (idle)" and wait.frames]
+        self.assertEqual([wait for wait in told if not has(wait, "runtime.stopm", "runtime.notesleep") and
+                          not has(wait, "runtime.sysmon", "runtime.notetsleep")], [])
+
+    def test_a_stripped_program_of_go_tells_the_same(self):
+        run = self.start("--pid", self.go("-ldflags=-s -w", "-buildmode=pie").pid, *EACH)
+        self.wait_for(run, lambda samples: {"futex (idle)", "futex", "epoll_wait (idle)"} <=
+                      {s.attributes["wait.reason"] for s in samples if s.type == "off_cpu"}, "each of the reasons")
+        run.stop()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/elf/go-values.h"
+#include "host/runtime/go/go-idle.h"
 #include "host/runtime/go/go-list.h"
 #include "host/sampling/unwind/go/go-arch.h"
 #include "host/sampling/unwind/go/go-rows.h"
@@ -323,4 +324,66 @@ Test(go_list, is_none_where_anything_is_other_than_known) {
         cr_expect_not(finds(), "nothing is written there");
         add_adder(LIST, DATA + 0x1000);
         cr_expect_not(finds(), "outside");
+}
+
+/* ---- threads that have nothing to do ---- */
+
+enum { BIAS = 0x550000000000, STOP = 0x40, SLEEP = 0x80, FIND = 0xc0, POLL = 0x100, MAIN = 0x140 };
+
+static GoIdle find_idle(void) {
+        const GoInput input = { .fd = -1, .data = file, .size = sizeof(file) };
+        GoIdle idle;
+
+        init();
+        add("runtime.futex", 0, 0, "\x02\x10", "");
+        add("runtime.stopm", STOP, 0, "\x02\x10", "");
+        add("runtime.notesleep", SLEEP, 0, "\x02\x10", "");
+        add("runtime.findRunnable", FIND, 0, "\x02\x10", "");
+        add("runtime.netpoll", POLL, 0, "\x02\x10", "");
+        add("main.runtime.stopm", MAIN, 0, "\x02\x10", "");
+        finish();
+        cr_assert(go_idle_find(&input, &idle));
+        return idle;
+}
+
+/* A thread in the function @inner that the one at @outer has called. */
+static bool is_idle(const GoIdle *idle, bool polls, uint64_t inner, uint64_t outer) {
+        const uint64_t words[] = { BIAS + CODE + 4, BIAS + CODE + inner + 9, BIAS + CODE + outer + 0x40 };
+
+        return go_idle_is(idle, BIAS, polls, words, 3);
+}
+
+Test(go_idle, a_thread_that_sleeps_until_there_is_work) {
+        GoIdle idle = find_idle();
+        const uint64_t at_begin[] = { BIAS + CODE + SLEEP, BIAS + CODE + STOP + 1 };
+
+        cr_assert(is_idle(&idle, false, SLEEP, STOP), "the call is its last instruction");
+        cr_assert(go_idle_is(&idle, BIAS, false, at_begin, 2));
+        cr_assert_not(go_idle_is(&idle, 0, false, at_begin, 2), "another program");
+        cr_assert_not(is_idle(&idle, true, SLEEP, STOP));
+        cr_assert(is_idle(&idle, true, POLL, FIND));
+        cr_assert_not(is_idle(&idle, false, POLL, FIND));
+}
+
+Test(go_idle, others_wait_for_something) {
+        GoIdle idle = find_idle();
+
+        cr_assert_not(is_idle(&idle, false, MAIN, STOP), "a lock of the runtime");
+        cr_assert_not(is_idle(&idle, false, SLEEP, FIND), "no stopm");
+        cr_assert_not(is_idle(&idle, false, SLEEP, MAIN), "its name is longer");
+        cr_assert_not(is_idle(&idle, true, POLL, MAIN));
+        cr_assert_not(go_idle_is(&idle, BIAS, false, NULL, 0));
+}
+
+Test(go_idle, a_program_without_such_functions_tells_nothing) {
+        const GoInput input = { .fd = -1, .data = file, .size = sizeof(file) };
+        GoIdle idle;
+
+        init();
+        add("main.main", 0, 0, "\x02\x10", "");
+        finish();
+        cr_assert_not(go_idle_find(&input, &idle));
+        cr_assert_not(is_idle(&idle, false, SLEEP, STOP));
+        file[TABLE] = 0;
+        cr_assert_not(go_idle_find(&input, &idle), "damaged");
 }
