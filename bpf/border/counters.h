@@ -267,7 +267,7 @@
         X(RUNTIMES_NATIVE, "runtimes_total", "result=\"native\"", \
           "processes whose virtual machine is recognised and walked natively") \
         X(RUNTIMES_OVER_CAP, "runtimes_total", "result=\"over_cap\"", \
-          "processes with a runtime that the kernel half's table had no room for") \
+          "processes with a runtime for which there was no room in a table, or no time for their user") \
         X(RUNTIME_FRAMES_NAMED, "runtime_frames_total", "result=\"named\"", \
           "new frames of runtimes that were named") \
         X(RUNTIME_FRAMES_UNNAMED, "runtime_frames_total", "result=\"unnamed\"", \

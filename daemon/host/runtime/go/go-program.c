@@ -38,11 +38,12 @@ enum {
         MAX_SECTIONS = 512,
         MAX_SEGMENTS = 64,
         MAX_NAMES = 64 << 10,           /* bytes of the sections' names */
-        MAX_CODE = 16 << 20,
+        MAX_CODE = 16 << 20,            /* of all segments together */
         CODE_CHUNK = 256 << 10,
         CODE_OVERLAP = 16,
         MAX_SYMBOLS = 1 << 20,          /* more are not looked through */
         MAX_LOOKS = 1 << 18,            /* names of symbols that are read, */
+        MAX_TLS_LOOKS = 1 << 12,        /* … of those of thread-local variables, */
         MAX_SYMBOL_NAME = 32,           /* symbols whose names are read, */
         SYMBOLS_CHUNK = 4096,
         MAX_RELOCATIONS = 1 << 20,
@@ -238,7 +239,7 @@ static bool look_for_tlsg(Search *search, const Elf64_Sym *symbol, void *userdat
         TlsPlace *place = userdata;
 
         if (ELF64_ST_TYPE(symbol->st_info) != STT_TLS || !is_called(search, symbol, "runtime.tlsg"))
-                return false;
+                return search->n_looks >= MAX_TLS_LOOKS;
         place->offset = from_block(place->tls, MIN(symbol->st_value, (uint64_t)MAX_TLS));
         place->is_found = is_place(place->tls, place->offset);
         return true;
@@ -289,13 +290,14 @@ static bool loads_g(const uint8_t *code, int64_t *offsetp) {
         return true;
 }
 
-/* Return: whether two of them agree, before any two that do not. */
+/* Return: whether two of them agree, before any two that do not. *@leftp: bytes that may be read. */
 static bool find_in_code(const Image *image, const Elf64_Phdr *tls, const Elf64_Phdr *code,
-                         int64_t *offsetp) {
-        uint64_t size = MIN(code->p_filesz, (uint64_t)MAX_CODE);
+                         uint64_t *leftp, int64_t *offsetp) {
+        uint64_t size = MIN(code->p_filesz, *leftp);
         _cleanup_(freep) uint8_t *chunk = malloc(CODE_CHUNK + CODE_OVERLAP);
         int64_t first = 0, offset;
 
+        *leftp -= size;
         for (uint64_t at = 0; chunk && at + CODE_OVERLAP < size; at += CODE_CHUNK) {
                 uint64_t n = MIN(size - at, (uint64_t)CODE_CHUNK + CODE_OVERLAP);
 
@@ -328,7 +330,7 @@ static bool look_for_value(Search *search, const Elf64_Sym *symbol, void *userda
         WordPlace *place = userdata;
 
         if (ELF64_ST_TYPE(symbol->st_info) != STT_TLS || !is_called(search, symbol, "runtime.tlsg"))
-                return false;
+                return search->n_looks >= MAX_TLS_LOOKS;
         place->value = symbol->st_value;
         place->has_value = true;
         return true;
@@ -373,9 +375,11 @@ static bool find_word(const Image *image, uint64_t *wordp) {
 /* ---- all of it ---- */
 
 static bool find_in_all_code(const Image *image, const Elf64_Phdr *tls, int64_t *offsetp) {
+        uint64_t left = MAX_CODE;
+
         for (unsigned i = 0; tls->p_memsz <= MAX_TLS && i < image->header.e_phnum; i++)
                 if (image->segments[i].p_type == PT_LOAD && image->segments[i].p_flags & PF_X &&
-                    find_in_code(image, tls, &image->segments[i], offsetp))
+                    find_in_code(image, tls, &image->segments[i], &left, offsetp))
                         return true;
         return false;
 }

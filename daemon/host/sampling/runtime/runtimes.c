@@ -39,6 +39,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/process/identity.h"
+#include "host/sampling/runtime/attach-budget.h"
 #include "host/sampling/unwind/tables/bpfmap.h"
 
 enum {
@@ -72,6 +73,8 @@ enum {
 #define PAUSE_NS (5 * NS_PER_MS)        /* with a runtime that has had no answer for many frames */
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 #define ROOM_RETRY_NS (5 * NS_PER_SEC)  /* a process without room for its entry */
+#define BUDGET_RETRY_NS NS_PER_SEC      /* a process whose group and user have used their time for attempts */
+#define CHEAP_NS NS_PER_MS              /* an attempt of less is nobody's */
 #define MAX_TRUST_MS UINT32_C(64000)
 
 typedef struct Registered {
@@ -99,6 +102,8 @@ typedef struct Known {
         bool is_counted;                /* there was one, which may have had to give way */
         Share *share;                   /* holder of the entry, while there is one and it lives */
         void *entry;                    /* kept while the map has no room for it; NULL = not so */
+        uint32_t place;                 /* place in the budget of attempts, + 1; 0 = not known yet */
+        bool had_to_wait;               /* for that budget */
         bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */
         uint8_t n_extends;              /* files that were read for it, most of them in vain */
@@ -144,6 +149,7 @@ struct Runtimes {
         uint32_t n_gone;
         enum runtimes_walk walk;
         bool has_signatures;
+        AttachBudget budget;
 };
 
 int runtimes_new(Runtimes **runtimesp, RuntimesSwitch on_switch, void *userdata) {
@@ -425,6 +431,46 @@ static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
                 log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
 }
 
+static uint32_t place_of(Known *known) {
+        ShareOwner owner;
+
+        if (!known->place) {
+                owner = owner_of(known);
+                known->place = attach_budget_place(&owner) + 1;
+        }
+        return known->place - 1;
+}
+
+/* Whether other attempts of its group and user have used their time: then it is tried later. */
+static bool has_to_wait(Runtimes *runtimes, Known *known, uint64_t now_ns) {
+        ShareOwner owner;
+
+        if (!attach_budget_is_overdrawn(&runtimes->budget, now_ns) ||
+            !attach_budget_waits(&runtimes->budget, place_of(known)))
+                return false;
+        known->next_ns = now_ns + BUDGET_RETRY_NS;
+        snprintf(known->text, sizeof(known->text), "%s: read later, since its user's programs took long to read",
+                 known->runtime->ops->name);
+        if (known->had_to_wait)
+                return true;
+        known->had_to_wait = true;
+        owner = owner_of(known);
+        stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
+        shares_tell(&runtimes->budget.told, "time to read programs with a runtime", &owner, now_ns);
+        return true;
+}
+
+/* Attempts once, and counts its CPU time for the group and user. Return: as the runtime's. */
+static int attempt(Runtimes *runtimes, Known *known, void *entry) {
+        uint64_t begin_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), ns;
+        int r = known->runtime->ops->attach(&known->subject, &known->state, entry, known->text);
+
+        ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+        if (ns > CHEAP_NS)
+                attach_budget_spend(&runtimes->budget, place_of(known), ns);
+        return r;
+}
+
 static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         const RuntimeOps *ops = known->runtime->ops;
         _cleanup_(freep) void *entry = calloc(1, MAX(ops->entry_size, (size_t)1));
@@ -433,8 +479,10 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
 
         if (!entry)
                 return error_origin(-ENOMEM);
+        if (has_to_wait(runtimes, known, now_ns))
+                return 0;
         *known->text = '\0';
-        r = ops->attach(&known->subject, &known->state, entry, known->text);
+        r = attempt(runtimes, known, entry);
         if (r < 0)
                 return error_fold(r);
         if (r == RUNTIME_E_LATER) {

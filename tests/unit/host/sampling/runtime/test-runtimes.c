@@ -25,6 +25,7 @@ enum { GENERATION = 77, NOT_YET = 2, TOY_BIT = 1 << 7, MORE_BIT = 1 << 2, NATIVE
 static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
 static unsigned not_yet = NOT_YET;      /* attempts that find it not ready */
+static uint64_t attach_cpu_ns;          /* CPU time of an attempt */
 static const char *later_text = "";
 static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
 static unsigned n_extend_later, n_spans_asked;
@@ -39,6 +40,10 @@ static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        uint64_t begin_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+
+        while (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns < attach_cpu_ns)
+                ;
         cr_assert_eq(subject->userdata, &n_tended);
         *statep = &n_attached;
         cr_assert_str_empty(text);
@@ -325,6 +330,37 @@ Test(runtimes, a_user_with_most_processes_gives_way_to_another_and_comes_back) {
         for (unsigned i = 0; i < N_HOLDERS; i++)
                 end_holder(&bench, holders[i]);
         end(&bench);
+}
+
+Test(runtimes, programs_that_are_slow_to_read_make_their_own_user_wait) {
+        pid_t holders[3], own;
+        Bench bench;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        not_yet = 0;
+        attach_cpu_ns = NS_PER_SEC;             /* 18 s of waiting then */
+        cr_assert_eq(object_cache_new(&bench.objects, 64), 0);
+        bench.process = NULL;
+        cr_assert_eq(runtimes_new(&bench.runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(bench.runtimes, &toy, map_fd, &n_tended), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(holders); i++) {
+                holders[i] = begin_holder(&bench, USER_CHILD, GENERATION + i);
+                attach_cpu_ns = 0;
+        }
+        cr_assert_eq(n_attached, 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 2);
+        cr_assert_not_null(strstr(runtimes_text(bench.runtimes, GENERATION + 2), "took long to read"));
+        own = begin_holder(&bench, USER_CHILD - 1, 1);
+        cr_assert_eq(entry_of((uint32_t)own), 1, "another user does not wait");
+        work(&bench);
+        cr_assert_eq(n_entries(holders, ARRAY_SIZE(holders)), ARRAY_SIZE(holders), "they were read later");
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 2, "each is counted once");
+        for (unsigned i = 0; i < ARRAY_SIZE(holders); i++)
+                end_holder(&bench, holders[i]);
+        end_holder(&bench, own);
+        runtimes_free(bench.runtimes);
+        object_cache_free(bench.objects);
 }
 
 Test(runtimes, locks_are_asked_for_once_it_is_attached_and_while_it_lives) {
