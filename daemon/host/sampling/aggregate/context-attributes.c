@@ -2,7 +2,8 @@
 
 /*
  * Asks the filter for each key, finds the key's name in the process context, and counts distinct values per
- * key and process, so that one key cannot fill a window.
+ * key and process, so that one key cannot fill a window. Once three quarters of all that may be are there, a
+ * process with more than are left has no new ones.
  */
 
 #include "host/sampling/aggregate/context-attributes.h"
@@ -20,7 +21,8 @@ enum {
         MAX_VALUES_IN_ALL = 1 << 16,    /* over it every new value is over its key's cap */
         MAX_NAME = 256,                 /* bytes of a key */
         FIRST_LABEL = CONTEXT_ATTRIBUTES_MAX_KEYS,      /* numbers of labels are behind those of indexes */
-        ALL_LABELS = -1,                /* in place of a key: how many labels a process has */
+        ALL_LABELS = -1,                /* in place of a key: how many labels a process has, */
+        ALL_VALUES = -2,                /* … and how many values of all its keys */
 };
 
 static bool matches(char *const *globs, size_t n, const char *key) {
@@ -75,6 +77,18 @@ static int count_of(ContextAttributes *attributes, uint64_t generation, uint32_t
         return 0;
 }
 
+/* Counts one more value of the process, if there is room in its share. Return: as count_of(). */
+static int take_share(ContextAttributes *attributes, uint64_t generation, bool *takenp) {
+        uint32_t left = MAX_VALUES_IN_ALL - attributes->values.n_items, *count = NULL;
+        int r = count_of(attributes, generation, (uint32_t)ALL_VALUES, &count);
+
+        if (r)
+                return r;
+        *takenp = left >= MAX_VALUES_IN_ALL / 4 || *count < left;
+        *count += *takenp;
+        return 0;
+}
+
 /* Whether this value of the key may be sent as it is. Return: 0, INTERN_E_FULL, -ENOMEM. */
 static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t key, const uint8_t *value,
                  size_t size, bool *admittedp) {
@@ -84,6 +98,7 @@ static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t ke
                 uint8_t value[256];
         } id = { .generation = generation, .key = key, .size = (uint32_t)size };
         uint32_t number, *count = NULL;
+        bool is_taken = false;
         int r;
 
         memcpy(id.value, value, size);
@@ -94,7 +109,12 @@ static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t ke
         r = count_of(attributes, generation, key, &count);
         if (r || *count >= CONTEXT_ATTRIBUTES_MAX_VALUES)
                 return r;
+        r = take_share(attributes, generation, &is_taken);
+        if (r || !is_taken)
+                return r;
         r = intern_add(&attributes->values, &id, size, &number);
+        if (!r)
+                r = count_of(attributes, generation, key, &count);
         if (r)
                 return r;
         ++*count;

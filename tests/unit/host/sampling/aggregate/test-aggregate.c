@@ -682,3 +682,28 @@ Test(aggregate, a_process_that_fills_a_window_leaves_room_for_others) {
         cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost + 1, "the next window is empty");
         bench_deinit(&bench);
 }
+
+/* A thousand values of each of its keys are a process' own; all of them would be too many for others. */
+Test(aggregate, a_process_that_fills_the_table_of_values_leaves_room_for_others) {
+        enum { KEYS = 70, VALUES = 1000 };
+        char label[] = "\3\3k00v00";
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        for (int i = 0; i < KEYS * VALUES; i++) {
+                snprintf(label + 2, 4, "k%02d", i / VALUES);
+                snprintf(label + 5, 4, "%03d", i % VALUES);
+                add_labels(&bench, label, 8);
+        }
+        cr_assert_gt(stat_get(COUNTER_CONTEXT_ATTRIBUTES_OVERFLOW), 0);
+        bench.process.pid = (uint32_t)getpid();
+        bench.process.generation = 2;
+        add_labels(&bench, "\3\5k00plain", 10);
+        window = rotate(&bench, 5000);
+        window_get_sample(window, 1, 0, &row);
+        cr_assert_str_eq(text(window, attribute(window, row.attributes, "k00")->string), "plain");
+        window_free(window);
+        bench_deinit(&bench);
+}
