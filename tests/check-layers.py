@@ -27,7 +27,7 @@ GROUPS = {
         "host/service", "sdk"},
     "host/coro": {"core/base", "core/coro", "core/symbol", "host/sampling", "sdk"},
     "host/delivery": {"core/base", "core/http", "core/otlp"},
-    "host/naming": {"core/base", "core/http", "core/profile", "core/symbol", "host/sampling"},
+    "host/naming": {"core/base", "core/http", "core/profile", "core/symbol", "host/runtime", "host/sampling"},
     "host/runtime": {"bpf/border", "bpf/runtimes", "core/base", "host/sampling"},
     "host/sampling": {"bpf/border", "bpf/runtimes", "bpf/walk", "core/base", "core/profile", "core/symbol",
         "sdk"},

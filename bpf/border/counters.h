@@ -515,7 +515,7 @@
         X(CODE_FILES_FAILED, "code_files_total", "result=\"failed\"", \
                 "times that no worker could read on in a file; it is tried again") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \
-          "functions that perf-maps and jitdumps name") \
+          "functions that perf-maps, jitdumps and lists for debuggers name") \
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \
                 "malformed lines and records") \
         X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", \

@@ -48,14 +48,15 @@ typedef struct CodeTarget {
         uint64_t next_ns, interval_ns;
         uint64_t used_ns;
         size_t memory;
-        CodePlace place;                /* place for the next look; its path is owned */
+        CodePlace place;                /* place for the next look; its path and files are owned */
+        uint64_t maps_serial;           /* mappings that a look knows the files of; 0 = of none */
 } CodeTarget;
 
 typedef struct CodeJob {
         WorkerJob job;                  /* first */
         CodeTarget *target;             /* the event loop's; NULL = it was forgotten meanwhile */
         CodeSource *source;             /* reference to the source */
-        CodePlace place;                /* place whose path is owned */
+        CodePlace place;                /* place whose path and files are owned */
         CodeLook look;
         uint64_t begin_ns, end_ns;
 } CodeJob;
@@ -87,6 +88,7 @@ static void link_newest(CodeNames *names, CodeTarget *target) {
 static void free_target(CodeTarget *target) {
         code_source_unref(target->source);
         free(target->place.dump_path);
+        listed_files_deinit(&target->place.files);
         free(target);
 }
 
@@ -160,6 +162,7 @@ static void discard_look(WorkerJob *job) {
 
         code_source_unref(code->source);
         free(code->place.dump_path);
+        listed_files_deinit(&code->place.files);
         free(code);
 }
 
@@ -247,6 +250,7 @@ static int start_look(CodeNames *names, CodeTarget *target) {
         code->source = code_source_ref(target->source);
         code->place = target->place;
         code->place.dump_path = path;
+        target->place.files = (ListedFiles){ 0 };
         target->is_wanted = false;
         r = worker_push(names->worker, &code->job);
         if (!r) {
@@ -254,20 +258,38 @@ static int start_look(CodeNames *names, CodeTarget *target) {
                 return 0;
         }
         discard_look(&code->job);
+        target->maps_serial = 0;
         target->next_ns = clock_monotonic_ns() + ABSENT_NS;
         return r < 0 ? error_fold(r) : 0;
 }
 
 /* ---- asking ---- */
 
+/* Notes the files of the process, if they may be others than the last look knows. */
+static int note_files(CodeTarget *target, const Process *process) {
+        int r;
+
+        if (process->maps_serial && target->maps_serial == process->maps_serial)
+                return 0;
+        listed_files_deinit(&target->place.files);
+        r = listed_files_read(&target->place.files, process);
+        if (!r)
+                target->maps_serial = process->maps_serial;
+        return r;
+}
+
 /* Notes where the process has its jitdump now, for the next look. */
 static int note_place(const CodeNames *names, CodeTarget *target, const Process *process) {
         uint64_t number;
+        int r = note_files(target, process);
 
+        if (r)
+                return error_fold(r);
         free(target->place.dump_path);
         target->place = (CodePlace){ .pid = (pid_t)process->pid,
                                      .start_time_ns = process->start_time_ns,
-                                     .keep_root = names->limits.keep_roots };
+                                     .keep_root = names->limits.keep_roots,
+                                     .files = target->place.files };
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];
 

@@ -76,6 +76,7 @@ struct CodeSource {
         CodeFile map_file, dump_file;   /* the reader's, as all that follows */
         PerfMap map;
         Jitdump dump;
+        ListedCode listed;              /* what it holds: under the mutex */
         CodeLook *look;                 /* while one is under way */
         Zygotes *zygotes;               /* a reference; NULL = what the files say is read here */
         CodeWork *work;                 /* during a look that has something to read, by a worker */
@@ -120,6 +121,7 @@ CodeSource *code_source_unref(CodeSource *source) {
                 return NULL;
         code_index_free(source->index);
         jitdump_deinit(&source->dump);
+        listed_code_deinit(&source->listed);
         close_root(source);
         zygotes_unref(source->zygotes);
         pthread_mutex_destroy(&source->mutex);
@@ -458,6 +460,32 @@ static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place
                 fail(source);
 }
 
+/* What cannot be read now, or was just being changed, is at the next look. */
+static void look_at_lists(CodeSource *source, int proc_fd, CodePlace *place) {
+        CodeLook *look = source->look;
+        ListedResult result;
+        int r;
+
+        if (place->files.n)
+                listed_code_set_files(&source->listed, &place->files);
+        r = listed_code_look(&source->listed, proc_fd, place->pid, place->start_time_ns, source->zygotes,
+                             &look->workers, &result);
+        look->n_failed += result.n_failed;
+        if (r < 0)
+                fail(source);
+        if (r <= 0)
+                return;
+        look->has_file = look->has_file || result.n_lists;
+        pthread_mutex_lock(&source->mutex);
+        if (listed_code_take(&source->listed, &result.look)) {
+                look->is_changed = true;
+                look->n_taken += result.n_functions;
+                look->n_malformed += result.n_malformed;
+                look->n_over_cap += result.n_over_cap;
+        }
+        pthread_mutex_unlock(&source->mutex);
+}
+
 static int read_owner(int proc_fd, uint64_t *own_pidp, uint32_t *uidp) {
         _cleanup_(freep) char *text = NULL;
         size_t size;
@@ -492,7 +520,7 @@ static bool find_root(CodeSource *source, const CodePlace *place, int *proc_fdp)
         return source->root_fd >= 0;
 }
 
-void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look) {
+void code_source_look(CodeSource *source, CodePlace *place, CodeLook *look) {
         _cleanup_(closep) int proc_fd = -1;
 
         *look = (CodeLook){ 0 };
@@ -501,11 +529,14 @@ void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look
                 look_at_map(source, place);
                 if (!look->failed)
                         look_at_dump(source, proc_fd, place);
+                if (!look->failed && proc_fd >= 0)
+                        look_at_lists(source, proc_fd, place);
         }
         if (!place->keep_root)
                 close_root(source);
         end_work(source);
-        look->memory = sizeof(*source) + (source->index ? code_index_memory(source->index) : 0);
+        look->memory = sizeof(*source) + (source->index ? code_index_memory(source->index) : 0) +
+                listed_code_memory(&source->listed);
         source->look = NULL;
 }
 
@@ -518,8 +549,9 @@ int code_source_find(CodeSource *source, uint64_t address, uint64_t time_ns, cha
 
         if (pthread_mutex_trylock(&source->mutex))
                 return CODE_SOURCE_E_BUSY;
-        found = source->index ? code_index_find(source->index, address, time_ns, &size, startp, is_pastp)
-                              : NULL;
+        found = listed_code_find(&source->listed, address, time_ns, &size, startp, is_pastp);
+        if (!found && source->index)
+                found = code_index_find(source->index, address, time_ns, &size, startp, is_pastp);
         if (found) {
                 memcpy(name, found, size);
                 *sizep = size;

@@ -4,10 +4,11 @@
 /*
  * Code Source
  *
- * Names that one process gives to the code that it makes while it runs: its perf-map (/tmp/perf-PID.map in
- * its own root, by its own number of itself) and its jitdump (jit-PID.dump, which it maps executable). Both
- * are read from where the last look ended. One thread reads the files, which may take any time; another one
- * asks for names and is never kept waiting.
+ * Names that one process gives to the code that it makes while it runs: what it registers for debuggers
+ * (listed-code.h), its perf-map (/tmp/perf-PID.map in its own root, by its own number of itself) and its
+ * jitdump (jit-PID.dump, which it maps executable). The first is read anew at each look, the files from where
+ * the last look ended. One thread reads them, which may take any time; another one asks for names and is
+ * never kept waiting.
  *
  * A file is believed if it is regular, belongs to the process' own user or to root, is not writable by
  * others, and was written since the process began. It gives a name to a frame, and nothing else. A worker
@@ -22,6 +23,7 @@
 #include "core/base/sandbox/worker-session.h"
 #include "core/base/util/macro.h"
 #include "core/symbol/jit/code-index.h"
+#include "host/naming/listed-code.h"
 
 typedef struct CodeSource CodeSource;
 
@@ -36,6 +38,8 @@ typedef struct CodePlace {
          * That keeps the root's mount busy.
          */
         bool keep_root;
+        /* files that may have lists of code; the next look takes them; none = those of the last look */
+        ListedFiles files;
 } CodePlace;
 
 /* Result of one look. */
@@ -70,7 +74,7 @@ CodeSource *code_source_unref(CodeSource *source);
 DEFINE_CLEANUP(CodeSource, code_source_unref)
 
 /* The reader's: takes what is new, up to 4 MiB of each file. */
-void code_source_look(CodeSource *source, const CodePlace *place, CodeLook *look);
+void code_source_look(CodeSource *source, CodePlace *place, CodeLook *look);
 
 /*
  * The asker's: the function at @address at @time_ns into @name, CODE_MAX_NAME bytes; *sizep of them are it.

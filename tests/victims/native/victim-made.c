@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-made FRAMES [map]: runs code that it makes, x86-64 only
+ * victim-made FRAMES [map|gdb]: runs code that it makes, x86-64 only
  *
  *     main → run → made_top → made_mid → made_hot
  *
@@ -8,13 +8,14 @@
  *     k    keeps a frame pointer: makes a frame by rbp first
  *     n    makes none, and leaves rbp alone
  *     s    as k, and below rbp lies a return address that an earlier call has left (made_hot alone)
- * `map`: /tmp/perf-PID.map says where they are. Prints `pid N`, then runs until
- * it is killed.
+ * `map`: /tmp/perf-PID.map says where they are; `gdb`: an image for debuggers
+ * does. Prints `pid N`, then runs until it is killed.
  */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include "gdb-image.h"
 #include "victim.h"
 
 enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT };
@@ -22,6 +23,8 @@ enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT };
 static const char *const names[N_MADE] = { "made_top", "made_mid", "made_hot" };
 static uint8_t *code;
 static volatile uint64_t n_runs;
+
+struct jit_descriptor __jit_debug_descriptor = { 1, 0, NULL, NULL };
 
 static size_t put(size_t at, const void *bytes, size_t size) {
         memcpy(code + at, bytes, size);
@@ -81,6 +84,18 @@ static void write_map(void) {
         fclose(map);
 }
 
+static void register_image(void) {
+        static struct jit_code_entry entry;
+        static char image[GDB_IMAGE_SIZE];
+        GdbFunction functions[N_MADE];
+
+        for (unsigned i = 0; i < N_MADE; i++)
+                functions[i] = (GdbFunction){ names[i], i * SLOT, SLOT };
+        entry.symfile_addr = image;
+        entry.symfile_size = gdb_image(image, (uintptr_t)code, 4096, functions, N_MADE);
+        __jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = &entry;
+}
+
 STEP void run(void (*made)(uint64_t));
 
 STEP void run(void (*made)(uint64_t)) {
@@ -102,7 +117,9 @@ int main(int argc, char **argv) {
                 make_caller(i, forms[i]);
         make_leaf(N_MADE - 1, forms[N_MADE - 1]);
         code[HELPER] = 0xc3;
-        if (argc > 2)
+        if (argc > 2 && !strcmp(argv[2], "gdb"))
+                register_image();
+        else if (argc > 2)
                 write_map();
         printf("pid %d\n", getpid());
         fflush(stdout);

@@ -20,6 +20,7 @@
 #include "core/symbol/debug/no-text-wire.h"
 #include "core/symbol/function/symbol-wire.h"
 #include "core/symbol/jit/code-wire.h"
+#include "host/naming/gdb-wire.h"
 #include "host/runtime/all-runtimes.h"
 #include "host/runtime/beam/beam-wire.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
@@ -34,6 +35,7 @@ typedef union Request {
         TableJobRequest table;
         ThreadWireRequest thread;
         CodeRequest code;
+        GdbRequest gdb;
         SymbolRequest symbol;
         NoTextRequest no_text;
         ReaderRequest reader;           /* request of runtimes */
@@ -54,6 +56,11 @@ static void serve_thread(int socket, int fd, const Request *request) {
 /* The pieces of its file follow on the socket. */
 static void serve_code(int socket, int fd, const Request *request) {
         code_serve(socket, &request->code);
+}
+
+/* More files, and what reads the process, follow on the socket. */
+static void serve_gdb(int socket, int fd, const Request *request) {
+        gdb_wire_serve(socket, fd, &request->gdb);
 }
 
 static void serve_symbol(int socket, int fd, const Request *request) {
@@ -98,6 +105,7 @@ static const Kind kinds[] = {
         { &table_job_question, serve_table },
         { &thread_wire_question, serve_thread },
         { &code_question, serve_code },
+        { &gdb_wire_question, serve_gdb },
         { &symbol_question, serve_symbol },
         { &no_text_questions[NO_TEXT_ASK_ID], serve_no_text },
         { &hotspot_open_question, serve_hotspot },

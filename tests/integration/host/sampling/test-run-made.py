@@ -89,6 +89,11 @@ class Made(session.NamingCase):
         self.no_wrong(found)
         self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
 
+    def test_what_is_registered_for_debuggers_names_and_proves_frames(self):
+        found = self.stacks("kks", "gdb")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
+
     def test_without_a_map_such_a_frame_is_not_proved(self):
         found = self.stacks("kks")
         self.no_wrong(found)

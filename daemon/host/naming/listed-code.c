@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Each look makes an index of its own, so that what has left the lists is gone. A sample is older than the
+ * look that names it, and the code at its time was that of the look before it, or of the one behind it:
+ *
+ *     look 1          sample          look 2
+ *     0x1000 f        0x1008          0x1000 f      f
+ *     0x1000 f        0x1008          0x1000 g      no name: either may be it
+ *     0x1000 f        0x1008          -             f
+ *     -               0x1008          0x1000 g      g
+ */
+#include "host/naming/listed-code.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/intern.h"
+#include "core/base/util/array.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/symbol/jit/code-wire.h"
+#include "host/naming/gdb-wire.h"
+#include "host/runtime/reader/reader-handle.h"
+#include "host/sampling/unwind/tables/tables.h"
+
+/* ---- files ---- */
+
+void listed_files_deinit(ListedFiles *files) {
+        for (uint32_t i = 0; i < files->n; i++)
+                free(files->items[i].path);
+        free(files->items);
+        *files = (ListedFiles){ 0 };
+}
+
+static ListedFile *find_file(const ListedFiles *files, uint64_t id) {
+        for (uint32_t i = 0; i < files->n; i++)
+                if (files->items[i].id == id)
+                        return &files->items[i];
+        return NULL;
+}
+
+static int add_file(ListedFiles *files, const Mapping *mapping, uint64_t address) {
+        ListedFile *file;
+        char *path;
+        int r = array_reserve(&files->items, &files->room, files->n + 1u, 32);
+
+        if (r)
+                return r;
+        path = strdup(mapping->path);
+        if (!path)
+                return error_origin(-ENOMEM);
+        file = &files->items[files->n++];
+        *file = (ListedFile){ .id = mapping->object->id,
+                              .file = object_file(mapping->object),
+                              .start = mapping->start,
+                              .end = mapping->end,
+                              .bias = mapping->start - address,
+                              .path = path };
+        return 0;
+}
+
+int listed_files_read(ListedFiles *files, const Process *process) {
+        int r = 0;
+
+        *files = (ListedFiles){ 0 };
+        for (size_t i = 0; i < process->n_mappings && files->n < LISTED_MAX_FILES && !r; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                const Object *object = mapping->object;
+                uint64_t address;
+
+                if (mapping->kind != MAPPING_FILE || !object || !mapping->path ||
+                    object_number_is_remote(object->file) || find_file(files, object->id) ||
+                    !tables_find_address(object, mapping->offset, &address))
+                        continue;
+                r = add_file(files, mapping, address);
+        }
+        if (r)
+                listed_files_deinit(files);
+        return r;
+}
+
+void listed_code_set_files(ListedCode *code, ListedFiles *files) {
+        for (uint32_t i = 0; i < files->n; i++) {
+                const ListedFile *known = find_file(&code->files, files->items[i].id);
+
+                if (!known)
+                        continue;
+                files->items[i].is_asked = known->is_asked;
+                files->items[i].has_list = known->has_list;
+                files->items[i].symbol = known->symbol;
+        }
+        listed_files_deinit(&code->files);
+        code->files = *files;
+        *files = (ListedFiles){ 0 };
+}
+
+void listed_code_deinit(ListedCode *code) {
+        listed_files_deinit(&code->files);
+        code_index_free(code->now.index);
+        code_index_free(code->before.index);
+        *code = (ListedCode){ 0 };
+}
+
+/* ---- a look ---- */
+
+typedef struct Looking {
+        int proc_fd;
+        WorkerSession *worker;          /* NULL = it is read here */
+        ReaderHandle handle;
+        ListedResult *result;
+} Looking;
+
+/* Return: 0, or anything else: there is no answer. */
+static int ask_find(const Looking *looking, int fd, const ListedFile *file, GdbAnswer *answer) {
+        const GdbRequest request = { .magic = GDB_WIRE_MAGIC,
+                                     .kind = GDB_WIRE_FIND,
+                                     .value = file->file.size };
+
+        *answer = (GdbAnswer){ 0 };
+        if (looking->worker)
+                return worker_session_ask(looking->worker, &gdb_wire_question, &request, fd, answer);
+        answer->result = gdb_list_find(fd, file->file.size, &answer->address) ? 0 : GDB_LIST_E_NONE;
+        return 0;
+}
+
+/* A file that cannot be read is not asked again: its reader may have died of it. */
+static void ask_file(const Looking *looking, ListedFile *file) {
+        _cleanup_(closep) int fd = -1;
+        GdbAnswer answer;
+
+        file->is_asked = true;
+        if (object_file_open(&file->file, looking->proc_fd, file->start, file->end, file->path, &fd)) {
+                fd = -1;
+                return;
+        }
+        if (ask_find(looking, fd, file, &answer)) {
+                looking->result->n_failed++;
+                return;
+        }
+        file->has_list = !answer.result;
+        file->symbol = answer.address;
+}
+
+/* Return: 0 = the answer and its sound records, which the caller frees; 1 = there is none; -ENOMEM. */
+static int hear_list(const Looking *looking, const GdbRequest *request, GdbAnswer *answer,
+                     uint8_t **recordsp) {
+        _cleanup_(freep) uint8_t *records = NULL;
+        WorkerSession *worker = looking->worker;
+
+        if (worker_session_request(worker, &gdb_wire_question, request, -1) ||
+            reader_handle_send(&looking->handle, worker) ||
+            worker_session_hear(worker, &gdb_wire_question, request, answer))
+                return 1;
+        records = malloc(MAX(answer->size, 1u));
+        if (!records)
+                return error_origin(-ENOMEM);
+        if (worker_session_receive(worker, records, answer->size) ||
+            worker_session_judge(worker, code_wire_check_records(records, answer->size, answer->n_records,
+                                                                 CODE_FORM_MAP)))
+                return 1;
+        *recordsp = take(records);
+        return 0;
+}
+
+/* The same, of a list that is read here. */
+static int read_list(Looking *looking, const GdbRequest *request, GdbAnswer *answer, uint8_t **recordsp) {
+        const GdbMemory memory = { .read = reader_handle_read, .userdata = &looking->handle };
+
+        return looking->worker ? hear_list(looking, request, answer, recordsp)
+                               : gdb_wire_read(&memory, request->value, answer, recordsp);
+}
+
+static int take_record(void *userdata, const CodeRecord *record) {
+        ListedResult *result = userdata;
+        int r = code_index_add(result->look.index, &record->range);
+
+        result->n_functions += !r;
+        result->n_over_cap += r > 0;
+        return MIN(r, 0);
+}
+
+static int take_records(ListedResult *result, const GdbAnswer *answer, const uint8_t *records) {
+        int r = result->look.index ? 0 : code_index_new(&result->look.index, NULL);
+
+        if (r)
+                return error_fold(r);
+        result->n_lists++;
+        result->n_malformed += answer->counts.n_malformed;
+        result->n_over_cap += answer->counts.n_over_cap;
+        result->look.hash = result->look.hash * 31 + hash_bytes(records, answer->size);
+        return code_wire_records(records, answer->size, take_record, result);
+}
+
+/* Return: whether it could be read, -ENOMEM. */
+static int look_at(Looking *looking, const ListedFile *file) {
+        const GdbRequest request = { .magic = GDB_WIRE_MAGIC,
+                                     .kind = GDB_WIRE_READ,
+                                     .value = file->symbol + file->bias };
+        _cleanup_(freep) uint8_t *records = NULL;
+        GdbAnswer answer;
+        int r = read_list(looking, &request, &answer, &records);
+
+        if (r) {
+                looking->result->n_failed += r > 0;
+                return MIN(r, 0);
+        }
+        if (answer.result == GDB_LIST_E_CHANGED)
+                return 0;
+        if (!answer.result && answer.counts.n_images)
+                r = take_records(looking->result, &answer, records);
+        return r < 0 ? r : 1;
+}
+
+/* Return: as listed_code_look(). */
+static int look_at_all(ListedCode *code, Looking *looking) {
+        bool has_list = false;
+        int r = 1;
+
+        for (uint32_t i = 0; i < code->files.n; i++) {
+                if (!code->files.items[i].is_asked)
+                        ask_file(looking, &code->files.items[i]);
+                has_list = has_list || code->files.items[i].has_list;
+        }
+        for (uint32_t i = 0; i < code->files.n && has_list && r > 0; i++)
+                if (code->files.items[i].has_list)
+                        r = look_at(looking, &code->files.items[i]);
+        return r;
+}
+
+int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns, Zygotes *zygotes,
+                     WorkerSessionCounts *counts, ListedResult *result) {
+        WorkerSession worker = { .socket = -1 };
+        Looking looking = { .proc_fd = proc_fd, .worker = zygotes ? &worker : NULL, .result = result };
+        int r;
+
+        *result = (ListedResult){ .look.begun_ns = clock_monotonic_ns() };
+        if (zygotes)
+                worker = worker_session_make(zygotes, &gdb_wire_question, counts);
+        if (!reader_handle_open(&looking.handle, pid, start_time_ns))
+                return 0;
+        r = look_at_all(code, &looking);
+        reader_handle_close(&looking.handle);
+        if (zygotes)
+                worker_session_end(&worker);
+        if (r <= 0)
+                result->look.index = code_index_free(result->look.index);
+        return r;
+}
+
+bool listed_code_take(ListedCode *code, ListedLook *look) {
+        if (look->hash == code->now.hash) {
+                code->now.begun_ns = look->begun_ns;
+                code_index_free(take(look->index));
+                return false;
+        }
+        code_index_free(code->before.index);
+        code->before = code->now;
+        code->now = *look;
+        *look = (ListedLook){ 0 };
+        return true;
+}
+
+/* ---- asking ---- */
+
+static const char *find_in(const ListedLook *look, uint64_t address, size_t *sizep, uint64_t *startp) {
+        bool is_past;
+
+        return look->index ? code_index_find(look->index, address, 0, sizep, startp, &is_past) : NULL;
+}
+
+const char *listed_code_find(const ListedCode *code, uint64_t address, uint64_t time_ns, size_t *sizep,
+                             uint64_t *startp, bool *is_pastp) {
+        uint64_t start = 0, start_before = 0;
+        size_t size = 0, size_before = 0;
+        const char *name = find_in(&code->now, address, &size, &start), *before = NULL;
+
+        *is_pastp = false;
+        if (time_ns && time_ns < code->now.begun_ns)
+                before = find_in(&code->before, address, &size_before, &start_before);
+        if (name && before &&
+            (start != start_before || size != size_before || memcmp(name, before, size) != 0))
+                return NULL;
+        *is_pastp = !name && before;
+        *sizep = name ? size : size_before;
+        *startp = name ? start : start_before;
+        return name ?: before;
+}
+
+size_t listed_code_memory(const ListedCode *code) {
+        return (code->now.index ? code_index_memory(code->now.index) : 0) +
+                (code->before.index ? code_index_memory(code->before.index) : 0);
+}

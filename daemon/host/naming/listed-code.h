@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Listed Code
+ *
+ * Functions that a process has registered for debuggers as it made them (gdb-list.h): which of its files
+ * have such a list, and what the lists held at the last looks. A function that has left its list has no
+ * name any more.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/sandbox/worker-session.h"
+#include "core/symbol/jit/code-index.h"
+#include "core/symbol/object/object-file.h"
+#include "host/sampling/process/process.h"
+
+enum { LISTED_MAX_FILES = 1024 };       /* files of a process; those behind are not asked for a list */
+
+/* A file that a process has mapped for its code. */
+typedef struct ListedFile {
+        uint64_t id;                    /* Object.id */
+        ObjectFile file;
+        uint64_t start, end;            /* the mapping, by which it is opened */
+        uint64_t bias;                  /* address in the process - ELF address */
+        char *path;                     /* owned */
+        bool is_asked, has_list;
+        uint64_t symbol;                /* ELF address of the list's descriptor */
+} ListedFile;
+
+typedef struct ListedFiles {
+        ListedFile *items;
+        uint32_t n, room;
+} ListedFiles;
+
+/* In the loop. Return: 0, -ENOMEM. */
+int listed_files_read(ListedFiles *files, const Process *process);
+void listed_files_deinit(ListedFiles *files);
+
+/* What the lists of a process held at one look. */
+typedef struct ListedLook {
+        uint64_t begun_ns;              /* MONOTONIC; 0 = there was none */
+        uint64_t hash;                  /* of all functions */
+        CodeIndex *index;               /* owned; NULL = nothing was registered */
+} ListedLook;
+
+typedef struct ListedCode {
+        ListedFiles files;              /* the reader's */
+        ListedLook now, before;         /* two different looks, for a lock of the owner's */
+} ListedCode;
+
+void listed_code_deinit(ListedCode *code);
+
+/* The files of the process are @files by now, which are taken; what is known of a file stays known. */
+void listed_code_set_files(ListedCode *code, ListedFiles *files);
+
+typedef struct ListedResult {
+        ListedLook look;
+        uint32_t n_lists;               /* that have something in them */
+        uint64_t n_functions, n_malformed, n_over_cap;
+        unsigned n_failed;              /* files and lists that no worker could read */
+} ListedResult;
+
+/*
+ * The reader's: looks at the lists of the living process. @zygotes: of workers that read them; NULL = they
+ * are read here. Return: whether all of them were read; then result->look is the caller's; -ENOMEM.
+ */
+int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns, Zygotes *zygotes,
+                     WorkerSessionCounts *counts, ListedResult *result);
+
+/* Takes what a look has found. Return: whether it is something new. */
+bool listed_code_take(ListedCode *code, ListedLook *look);
+
+/*
+ * As code_index_find(). Where the look before @time_ns and the one behind it name an address by two names,
+ * there is none.
+ */
+const char *listed_code_find(const ListedCode *code, uint64_t address, uint64_t time_ns, size_t *sizep,
+                             uint64_t *startp, bool *is_pastp);
+
+/* Bytes of the indexes. */
+size_t listed_code_memory(const ListedCode *code);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Lists of code for debuggers: of this very process, which has one as a compiler at run time has it, and in
+ * memory that says what no process should.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/util/macro.h"
+#include "gdb-image.h"
+#include "host/naming/code-source.h"
+#include "host/naming/gdb-list.h"
+#include "host/naming/gdb-wire.h"
+
+enum { TEXT = 0x10000, TEXT_SIZE = 0x1000 };
+
+static const GdbFunction two[] = { { "first", 0x10, 0x20 }, { "_ZN3foo3barEv", 0x40, 0x30 } };
+
+/* ---- memory by hand: this process' own, unless a case has a hand in it ---- */
+
+struct jit_descriptor __jit_debug_descriptor = { 1, 0, NULL, NULL };
+static struct jit_code_entry entries[3];
+static char images[3][GDB_IMAGE_SIZE];
+
+static unsigned n_reads;
+static void (*at_read)(unsigned n);     /* NULL = nobody writes meanwhile */
+static uint64_t absent;                 /* this address cannot be read */
+
+static bool read_own(void *userdata, uint64_t address, void *to, size_t size) {
+        n_reads++;
+        cr_assert(size && size <= 64 << 10);
+        if (at_read)
+                at_read(n_reads);
+        if (address < 4096 || (absent && address <= absent && absent - address < size))
+                return false;
+        memcpy(to, (const void *)(uintptr_t)address, size);
+        return true;
+}
+
+static const GdbMemory memory = { .read = read_own };
+static char found[4096];
+static GdbListCounts counts;
+
+static int take_range(void *userdata, const CodeRange *range) {
+        size_t n = strlen(found);
+
+        snprintf(found + n, sizeof(found) - n, "%lx+%lx %.*s\n", (unsigned long)range->start,
+                 (unsigned long)range->size, (int)range->name_size, range->name);
+        return 0;
+}
+
+static int read_list(void) {
+        found[0] = 0;
+        n_reads = 0;
+        return gdb_list_read(&memory, (uintptr_t)&__jit_debug_descriptor, take_range, NULL, &counts);
+}
+
+/* Puts @n images of the functions @two into the list, each at a text of its own. */
+static void make_list(unsigned n) {
+        for (unsigned i = 0; i < n; i++)
+                entries[i] = (struct jit_code_entry){
+                        .next_entry = i + 1 < n ? &entries[i + 1] : NULL,
+                        .prev_entry = i ? &entries[i - 1] : NULL,
+                        .symfile_addr = images[i],
+                        .symfile_size =
+                                gdb_image(images[i], TEXT + i * TEXT_SIZE, TEXT_SIZE, two, ARRAY_SIZE(two)),
+                };
+        __jit_debug_descriptor = (struct jit_descriptor){ 1, 0, NULL, n ? entries : NULL };
+}
+
+static Elf64_Ehdr *header_of(char *image) {
+        return (Elf64_Ehdr *)image;
+}
+
+static Elf64_Shdr *sections_of(char *image) {
+        return (Elf64_Shdr *)(image + header_of(image)->e_shoff);
+}
+
+static Elf64_Sym *symbols_of(char *image) {
+        return (Elf64_Sym *)(image + sections_of(image)[2].sh_offset);
+}
+
+Test(gdb_list, has_the_functions_of_all_images) {
+        make_list(2);
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "10010+20 first\n10040+30 foo::bar\n11010+20 first\n11040+30 foo::bar\n");
+        cr_assert_eq(counts.n_images, 2);
+        cr_assert_eq(counts.n_malformed + counts.n_over_cap, 0);
+}
+
+Test(gdb_list, may_be_empty_or_none) {
+        make_list(0);
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "");
+        __jit_debug_descriptor.version = 2;
+        cr_assert_eq(read_list(), GDB_LIST_E_NONE);
+        cr_assert_eq(gdb_list_read(&memory, 8, take_range, NULL, &counts), GDB_LIST_E_NONE);
+}
+
+/* wasmtime's images are libraries; other libraries have addresses for values. */
+Test(gdb_list, reads_a_library_with_either_kind_of_value) {
+        make_list(1);
+        header_of(images[0])->e_type = ET_DYN;
+        symbols_of(images[0])[2].st_value += TEXT;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "10010+20 first\n10040+30 foo::bar\n");
+}
+
+Test(gdb_list, ends_a_circle_and_what_was_freed) {
+        make_list(3);
+        entries[2].next_entry = &entries[0];
+        cr_assert_eq(read_list(), GDB_LIST_E_CHANGED);
+        cr_assert_lt(n_reads, 10);
+        make_list(3);
+        entries[1].next_entry = &entries[1];
+        cr_assert_eq(read_list(), GDB_LIST_E_CHANGED);
+        make_list(3);
+        entries[1].prev_entry = NULL;
+        cr_assert_eq(read_list(), GDB_LIST_E_CHANGED);
+        make_list(3);
+        absent = (uintptr_t)&entries[2];
+        cr_assert_eq(read_list(), GDB_LIST_E_CHANGED);
+        make_list(3);
+        absent = (uintptr_t)&images[1][8];
+        cr_assert_eq(read_list(), GDB_LIST_E_CHANGED);
+}
+
+static unsigned change_at;
+
+static void change_name(unsigned n) {
+        if (n == change_at)
+                images[0][sections_of(images[0])[3].sh_offset + 1] ^= 1;
+}
+
+static void take_out(unsigned n) {
+        if (n == change_at)
+                __jit_debug_descriptor.first_entry = NULL;
+}
+
+/* A read has three accesses here: descriptor, entry, image. */
+Test(gdb_list, is_void_if_it_changes_between_two_reads) {
+        for (change_at = 1; change_at <= 8; change_at++) {
+                make_list(1);
+                at_read = change_name;
+                cr_assert_eq(read_list(), change_at >= 4 && change_at <= 6 ? GDB_LIST_E_CHANGED : 0, "%u",
+                             change_at);
+                make_list(1);
+                at_read = take_out;
+                cr_assert_eq(read_list(), change_at >= 2 && change_at <= 4 ? GDB_LIST_E_CHANGED : 0, "%u",
+                             change_at);
+        }
+}
+
+Test(gdb_list, leaves_out_and_counts_what_makes_no_sense) {
+        make_list(3);
+        images[0][0] = 'x';
+        symbols_of(images[1])[1].st_value = TEXT_SIZE - 8;      /* beyond its section */
+        symbols_of(images[1])[2].st_name = 1 << 20;
+        sections_of(images[2])[3].sh_size = UINT64_MAX;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "");
+        cr_assert_eq(counts.n_malformed, 4);
+        make_list(2);
+        sections_of(images[0])[1].sh_addr = UINT64_MAX - 16;
+        symbols_of(images[1])[1].st_shndx = SHN_ABS;
+        sections_of(images[1])[1].sh_flags = SHF_ALLOC;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "");
+        cr_assert_eq(counts.n_malformed, 4);
+}
+
+Test(gdb_list, leaves_out_and_counts_what_is_over_a_cap) {
+        make_list(2);
+        entries[0].symfile_size = GDB_LIST_MAX_IMAGE + 1ul;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "11010+20 first\n11040+30 foo::bar\n");
+        cr_assert_eq(counts.n_over_cap, 1);
+        make_list(1);
+        entries[0].symfile_size = 8;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_eq(counts.n_malformed, 1);
+}
+
+/* ---- as the daemon does it ---- */
+
+static CodeSource *source;
+static CodePlace place;
+
+static void fini(void) {
+        code_source_unref(source);
+        listed_files_deinit(&place.files);
+}
+TestSuite(listed_code, .fini = fini);
+
+static CodeLook look(void) {
+        CodeLook result;
+
+        code_source_look(source, &place, &result);
+        cr_assert(!result.failed);
+        return result;
+}
+
+static void assert_name(uint64_t address, uint64_t time_ns, const char *expected) {
+        char name[CODE_MAX_NAME];
+        uint64_t start = 0;
+        bool is_past;
+        size_t size;
+        int r = code_source_find(source, address, time_ns, name, &size, &start, &is_past);
+
+        cr_assert_eq(r, expected ? 0 : CODE_SOURCE_E_NONE, "%#lx", (unsigned long)address);
+        if (expected)
+                cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%.*s", (int)size, name);
+}
+
+/* The descriptor of this program is in its symbols, not among those that it exports. */
+static void init(void) {
+        ObjectCache *objects;
+        Process *process;
+
+        cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
+        cr_assert_eq(object_cache_new(&objects, 64), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert_eq(listed_files_read(&place.files, process), 0);
+        cr_assert_gt(place.files.n, 2);
+        place.pid = getpid();
+        place.start_time_ns = process->start_time_ns;
+        process_free(process);
+        object_cache_free(objects);
+}
+
+Test(listed_code, is_found_by_the_symbols_of_the_files, .init = init) {
+        CodeLook result;
+
+        make_list(1);
+        result = look();
+        cr_assert(result.has_file && result.is_changed);
+        cr_assert_eq(result.n_taken, 2);
+        assert_name(TEXT + 0x10, 0, "first");
+        assert_name(TEXT + 0x2f, 0, "first");
+        assert_name(TEXT + 0x30, 0, NULL);
+        result = look();
+        cr_assert(result.has_file && !result.is_changed, "nothing is new");
+        make_list(0);
+        result = look();
+        cr_assert(!result.has_file && result.is_changed);
+        assert_name(TEXT + 0x10, 0, NULL);
+}
+
+/* A sample from between two looks that differ has a name only where they do not. */
+Test(listed_code, names_nothing_that_may_have_been_either, .init = init) {
+        static const GdbFunction other[] = { { "other", 0x10, 0x20 }, { "_ZN3foo3barEv", 0x40, 0x30 } };
+
+        make_list(1);
+        look();
+        entries[0].symfile_size = gdb_image(images[0], TEXT, TEXT_SIZE, other, 2);
+        look();
+        assert_name(TEXT + 0x10, 1, NULL);
+        assert_name(TEXT + 0x40, 1, "foo::bar");
+        assert_name(TEXT + 0x10, UINT64_MAX, "other");
+        make_list(0);
+        look();
+        assert_name(TEXT + 0x10, 1, "other");
+        assert_name(TEXT + 0x10, UINT64_MAX, NULL);
+}
+
+Test(listed_code, answers_of_a_worker_are_checked) {
+        GdbAnswer found_one = { .magic = GDB_WIRE_MAGIC, .address = 0x1000 };
+        GdbAnswer read_two = { .magic = GDB_WIRE_MAGIC, .counts.n_images = 1, .n_records = 2, .size = 200 };
+        GdbAnswer bad;
+
+        cr_assert(gdb_wire_check(&found_one, GDB_WIRE_FIND) && !gdb_wire_check(&found_one, GDB_WIRE_READ));
+        cr_assert(gdb_wire_check(&read_two, GDB_WIRE_READ) && !gdb_wire_check(&read_two, GDB_WIRE_FIND));
+#define REFUSE(_field, _value) \
+        bad = read_two; \
+        bad._field = _value; \
+        cr_assert(!gdb_wire_check(&bad, GDB_WIRE_READ), #_field)
+        REFUSE(magic, 1);
+        REFUSE(result, -1);
+        REFUSE(result, GDB_LIST_E_CHANGED + 1);
+        REFUSE(result, GDB_LIST_E_CHANGED);             /* with records */
+        REFUSE(size, GDB_WIRE_MAX_BYTES + 1);
+        REFUSE(n_records, 200);
+        REFUSE(counts.n_images, GDB_LIST_MAX_IMAGES + 1);
+        REFUSE(zero, 1);
+}
