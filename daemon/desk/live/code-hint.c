@@ -28,6 +28,7 @@ static const struct {
                   "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
         { "erl", "OTP 25 is read by itself (`spanprof targets --verbose` says so); for other releases "
                   "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
+        { "postgres", "jit_debugging_support=on names such code of connections that begin afterwards" },
         { "wasmtime", "`wasmtime run --profile=perfmap` names such code" },
         { "qemu-", "`-perfmap` of QEMU 8.1 and newer names such code, by addresses of the guest" },
         { "julia", "ENABLE_JITPROFILING=1 names such code" },
