@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers at run time that keep no frame pointer, of Debian: Mono's, and PostgreSQL's by LLVM."""
+"""Compilers at run time that keep no frame pointer: Mono's, and LLVM's in PostgreSQL and numba."""
 import oracle
 
 oracle.enter()
@@ -31,8 +31,23 @@ class Chain {
     }
 }
 """
-QUERY = """SELECT sum((a * 31 + 17) % 65521 + sqrt(a)::int) FROM generate_series(1, 100000000) a
-           WHERE (a * 7) % 13 < 11 AND a % 3 < 2"""
+# a loop in a loop, so that nothing is stored before
+QUERY = """SELECT sum((a * 31 + b) % 65521 + sqrt(a)::int) FROM generate_series(1, 10000) a, generate_series(1, 50000) b
+           WHERE (a * 7) % 13 < 11 AND a % 3 < 2 AND b % 5 < 4"""
+
+NUMBA = """
+import os, numba
+@numba.njit
+def nb_hot(n):
+    s = 0
+    for i in range(n):
+        s = (s * 31 + i) % 65521
+    return s
+nb_hot(10)
+print("pid", os.getpid(), flush=True)
+while True:
+    nb_hot(3000000)
+"""
 
 
 def ends(samples, is_made):
@@ -64,8 +79,8 @@ class Made(session.NamingCase):
         self.assertGreater(found[("CsHot",), "unproved"] + found[("CsHot", "CsMid", "CsTop"), None],
                            0.95 * sum(found.values()), found)
 
-    def serve(self):
-        """A server with one query under way that is compiled: the pid of its process."""
+    def serve(self, *more):
+        """A server with one query under way that is compiled: the pid of its process. more: settings of it."""
         if not (POSTGRES / "initdb").exists():
             tap.skip(f"tool: no {POSTGRES}/initdb; install postgresql-15")
         directory = self.directory()
@@ -76,7 +91,7 @@ class Made(session.NamingCase):
 
         self.run_command(command(POSTGRES / "initdb", "-D", directory / "data"), expect=0)
         settings = ("listen_addresses=", "max_parallel_workers_per_gather=0", "jit_above_cost=0",
-                    "jit_inline_above_cost=0", "jit_optimize_above_cost=0")
+                    "jit_inline_above_cost=0", "jit_optimize_above_cost=0", *more)
         self.spawn(command(POSTGRES / "postgres", "-D", directory / "data", "-k", directory,
                            *(word for setting in settings for word in ("-c", setting))))
         psql = command("psql", "-h", directory, "-Atc")
@@ -96,6 +111,42 @@ class Made(session.NamingCase):
         self.assertGreater(sum(found.values()), 100, found)
         self.assertEqual(found[None], 0, found)
         self.assertGreater(found["unproved"], 0.9 * sum(found.values()), found)
+
+    def compare_with_gdb(self, pid, result, part):
+        """Nearly all innermost frames of made code have a name with @part, and gdb knows it, too."""
+        leaves = [sample.frames[0] for sample in result.of(pid) if sample.frames]
+        found = collections.Counter((frame.name or "", frame.address) for frame in leaves
+                                    if not frame.path and frame.type != "kernel")
+        named = sum(n for (name, _), n in found.items() if part in name)
+        self.assertGreater(named, 200, found)
+        self.assertGreater(named, 0.95 * sum(found.values()), found)
+        names = [entry for entry, _ in found.most_common(20)]
+        said = self.run_command([tap.need_tool("gdb"), "-batch", "-nx", "-p", pid,
+                                 *(word for _, address in names for word in ("-ex", f"info symbol {address}"))],
+                                timeout=300).stdout
+        for name, _ in names:
+            self.assertIn(name, said)
+
+    def test_what_postgresql_registers_for_debuggers_is_named(self):
+        pid = self.serve("jit_debugging_support=on")
+        run = self.start("--pid", pid, "--frequency", 499)
+        self.wait_for(run, lambda samples: any(frame.name.startswith("evalexpr_")
+                                               for sample in samples for frame in sample.frames), "names")
+        session.wait_cpu([pid], 3.0)
+        self.compare_with_gdb(pid, run.stop(), "evalexpr_")
+
+    def test_what_numba_registers_is_named_without_a_flag(self):
+        directory = self.directory()
+        self.run_command(["python3", "-m", "venv", directory / "venv"], expect=0)
+        python = directory / "venv" / "bin" / "python"
+        if self.run_command([python, "-m", "pip", "install", "-q", "numba==0.68.1"], timeout=300).returncode:
+            tap.skip("machine: pip has no numba here")
+        (directory / "burn.py").write_text(NUMBA)
+        victim = self.spawn([python, directory / "burn.py"])
+        pid = int(victim.wait_for(r"^pid (\d+)")[1])
+        run = self.start("--pid", pid, "--frequency", 499)
+        session.wait_cpu([pid], 4.0)
+        self.compare_with_gdb(pid, run.stop(), "nb_hot")
 
 
 tap.main()
