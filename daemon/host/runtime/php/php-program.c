@@ -18,6 +18,7 @@
 #include "core/base/elf/machine.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/dynamic-symbol.h"
+#include "host/sampling/process/function-table.h"
 
 enum {
         MAX_CODE = 512,                 /* bytes of a function that is decoded */
@@ -116,57 +117,10 @@ static bool is_hybrid(const DynamicImage *image) {
 
 /* ---- rare parts of the evaluator ---- */
 
-/* The sorted table of .eh_frame_hdr, whose entries are pairs of int32, relative to `address`. */
-typedef struct Functions {
-        uint64_t address;
-        uint32_t n;
-        int32_t (*pairs)[2];
-} Functions;
-
-static bool read_functions(const DynamicImage *image, Functions *functions) {
-        static const uint8_t expected[] = { 1, 0x1b, 0x03, 0x3b };
-        const Elf64_Phdr *header = NULL;
-        uint8_t begin[12];
-
-        for (unsigned i = 0; i < image->n_headers && !header; i++)
-                if (image->headers[i].p_type == PT_GNU_EH_FRAME)
-                        header = &image->headers[i];
-        if (!header || !dynamic_image_read(image, header->p_vaddr, begin, sizeof(begin)) ||
-            memcmp(begin, expected, sizeof(expected)))
-                return false;
-        memcpy(&functions->n, begin + 8, sizeof(functions->n));
-        functions->address = header->p_vaddr;
-        if (!functions->n || functions->n > header->p_memsz / sizeof(*functions->pairs))
-                return false;
-        functions->pairs = malloc(functions->n * sizeof(*functions->pairs));
-        return functions->pairs &&
-                dynamic_image_read(image, header->p_vaddr + sizeof(begin), functions->pairs,
-                                   functions->n * sizeof(*functions->pairs));
-}
-
-static uint64_t begin_of(const Functions *functions, uint32_t i) {
-        return functions->address + (uint64_t)(int64_t)functions->pairs[i][0];
-}
-
-/* The function that @address lies in, as far as the table says; n = in none. */
-static uint32_t find_function(const Functions *functions, uint64_t address) {
-        uint32_t low = 0, high = functions->n;
-
-        while (low < high) {
-                uint32_t middle = low + (high - low) / 2;
-
-                if (begin_of(functions, middle) <= address)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low ? low - 1 : functions->n;
-}
-
 /* Votes of the evaluator's jumps (0f 8x, four bytes), of which some may be no jumps. */
-static void find_cold(const Functions *functions, const uint8_t *code, PhpOpened *opened) {
+static void find_cold(const FunctionTable *functions, const uint8_t *code, PhpOpened *opened) {
         _cleanup_(freep) uint32_t *votes = calloc(functions->n, sizeof(*votes));
-        uint32_t own = find_function(functions, opened->evaluator), best = functions->n;
+        uint32_t own = function_table_find(functions, opened->evaluator), best = functions->n;
 
         for (uint64_t i = 0; votes && i + 6 <= opened->evaluator_size; i++) {
                 int32_t distance;
@@ -177,8 +131,8 @@ static void find_cold(const Functions *functions, const uint8_t *code, PhpOpened
                         continue;
                 memcpy(&distance, code + i + 2, sizeof(distance));
                 target = opened->evaluator + i + 6 + (uint64_t)(int64_t)distance;
-                which = find_function(functions, target);
-                if (which == own || which >= functions->n - 1 || begin_of(functions, which) == target)
+                which = function_table_find(functions, target);
+                if (which == own || which >= functions->n - 1 || function_table_begin(functions, which) == target)
                         continue;
                 votes[which]++;
                 if (best == functions->n || votes[which] > votes[best])
@@ -186,18 +140,18 @@ static void find_cold(const Functions *functions, const uint8_t *code, PhpOpened
         }
         if (best == functions->n || votes[best] < MIN_COLD)
                 return;
-        opened->cold = begin_of(functions, best);
-        opened->cold_size = begin_of(functions, best + 1) - opened->cold;
+        opened->cold = function_table_begin(functions, best);
+        opened->cold_size = function_table_begin(functions, best + 1) - opened->cold;
 }
 
 static void read_cold(const DynamicImage *image, PhpOpened *opened) {
         _cleanup_(freep) uint8_t *code = malloc(opened->evaluator_size);
-        Functions functions = { 0 };
+        FunctionTable functions = { 0 };
 
         if (code && dynamic_image_read(image, opened->evaluator, code, opened->evaluator_size) &&
-            read_functions(image, &functions))
+            function_table_read(&functions, image))
                 find_cold(&functions, code, opened);
-        free(functions.pairs);
+        function_table_deinit(&functions);
 }
 
 int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
