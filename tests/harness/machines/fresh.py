@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Debian 13 with the tools of a language, and nothing of ours: Debian 12's Go and Rust are too old.
 
-    root = fresh.Root(test, "rust", ["cargo", "gcc"])
+    root = fresh.Root(test, "rust", ["cargo", "gcc"])       # suite="forky": another Debian
     root.run(test, "cargo build", "/root/app")      # by bash; else the test fails, or skips without a network
     child = root.spawn(test, "exec ./app", "/root/app")     # a process of this machine in this root
     root.path / "root/app"                          # its files, from outside
@@ -23,15 +23,16 @@ import nspawn
 import tap
 
 SUITE = "trixie"
+SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
 UNREACHED = (r"(?i)network|could not resolve|connection|ENOTFOUND|EAI_AGAIN|No matching distribution|"
              r"failed to (?:download|fetch|get)|dial tcp|i/o timeout")
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"
 
 
-def make(root, packages):
-    """By debootstrap, which solves no dependencies to speak of, and then by apt."""
-    for words in ([tap.need_tool("debootstrap"), "--variant=minbase", "--include=ca-certificates,sudo", SUITE, root,
-                   debian.MIRROR],
+def make(root, packages, suite):
+    """By debootstrap, which solves no dependencies to speak of, and then by apt. All suites have one script."""
+    for words in ([tap.need_tool("debootstrap"), "--variant=minbase", "--include=ca-certificates,sudo", suite, root,
+                   debian.MIRROR, SCRIPTS / "sid"],
                   ["cp", "/etc/resolv.conf", root / "etc/resolv.conf"],
                   ["mount", "-t", "proc", "proc", root / "proc"],
                   ["chroot", root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "install", "-y",
@@ -43,15 +44,15 @@ def make(root, packages):
             tap.skip(f"machine: {words[0]} failed (no network?): {(done.stdout + done.stderr)[-300:]}")
 
 
-def cached(name, packages):
-    root, new, listed = (nspawn.CACHE / f"{SUITE}-{name}{end}" for end in ("", ".new", ".packages"))
+def cached(name, packages, suite):
+    root, new, listed = (nspawn.CACHE / f"{suite}-{name}{end}" for end in ("", ".new", ".packages"))
     wanted = " ".join(packages)
     nspawn.CACHE.mkdir(parents=True, exist_ok=True)
     with open(nspawn.CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not root.exists() or not listed.exists() or listed.read_text() != wanted:
             shutil.rmtree(new, ignore_errors=True)
-            make(new, packages)
+            make(new, packages, suite)
             shutil.rmtree(root, ignore_errors=True)
             new.rename(root)
             listed.write_text(wanted)
@@ -59,10 +60,10 @@ def cached(name, packages):
 
 
 class Root:
-    def __init__(self, test, name, packages):
+    def __init__(self, test, name, packages, suite=SUITE):
         """@test: which it goes away with; None: with this process."""
         tap.need_root()
-        lower = cached(name, packages)
+        lower = cached(name, packages, suite)
         base = pathlib.Path(tempfile.mkdtemp(prefix="spanprof-test-"))
         clean_up = test.addCleanup if test else atexit.register
         clean_up(shutil.rmtree, base, ignore_errors=True)

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's releases beside the one that the packages are built on: what apt says of the package there, and
+the main job in a root of each. Debian 12 is in test-long-service.py, publishers on 13 in test-installs.py."""
+import re
+import shutil
+
+import fresh
+import packages
+import tap
+
+STATIC = tap.BUILD_DIR / "packaging/static/spanprof-static"
+BUSY = "for i in $(seq 3000000); do :; done"
+
+
+class Debian(tap.TestCase):
+    def root(self, suite):
+        root = fresh.Root(self, "plain", [], suite)
+        root.mount("--bind", "/sys", root.path / "sys")
+        return root
+
+    def check_package(self, suite):
+        root = self.root(suite)
+        shutil.copy(packages.of("spanprof"), root.path / "tmp")
+        root.run(self, "apt-get -q update")
+        root.run(self, "apt-get -q install -y --no-install-recommends /tmp/spanprof_*.deb")
+        said = root.run(self, "spanprof version")
+        self.assertIn(f"spanprof {tap.version()}", said)
+        # those that are loaded when they are needed have the names that they had where it was built
+        for name in self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF],
+                                     expect=0).stdout.split():
+            self.assertIn(name, said)
+        root.run(self, f"spanprof record -o /tmp/a.json -- bash -c '{BUSY}'")
+        self.assertRegex(root.run(self, "spanprof report /tmp/a.json"), r"bash")
+        root.run(self, "apt-get -q remove -y spanprof")
+        self.assertFalse(any((root.path / "usr/sbin").glob("spanprof")))
+
+    def test_13(self):
+        self.check_package("trixie")
+
+    def test_14_as_it_becomes(self):
+        self.check_package("forky")
+
+    def test_unstable(self):
+        self.check_package("sid")
+
+    def test_11_has_older_libraries_and_the_static_program(self):
+        """The package is refused by name, and what runs without libraries reads what others recorded."""
+        root = self.root("bullseye")
+        shutil.copy(packages.of("spanprof"), root.path / "tmp")
+        root.run(self, "apt-get -q update")
+        done = self.run_command(root.words("apt-get -q install -y /tmp/spanprof_*.deb", "/root", {}), timeout=300)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout + done.stderr, r"spanprof : Depends: libbpf1 .*\n(.*\n)*.*libc6 \(>= ")
+        shutil.copy(STATIC, root.path / "usr/local/bin/spanprof")
+        shutil.copy(tap.SOURCE_DIR / "tests/data/go-cpu.pb.gz", root.path / "tmp")
+        self.assertTrue(re.search(r"(?m)^spanprof \S+", root.run(self, "spanprof version")))
+        self.assertIn("main.", root.run(self, "spanprof report /tmp/go-cpu.pb.gz"))
+
+
+if __name__ == "__main__":
+    tap.main()
