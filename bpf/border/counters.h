@@ -81,11 +81,11 @@
         X(GO_LEFT_OUT, "go_labels_left_out_total", "", \
           "labels that are too long, too many, or unreadable: left out, the others stay") \
         X(PYTHON_WHOLE, "python_joins_total", "result=\"whole\"", \
-          "stacks with all frames of Python, PHP or Erlang in their places between native ones") \
+          "stacks with all frames of Python, PHP, Ruby or Erlang in their places between native ones") \
         X(PYTHON_PARTIAL, "python_joins_total", "result=\"partial\"", \
-          "stacks with frames of Python, PHP or Erlang whose places were not all found: some are missing, or left out") \
+          "stacks with frames of Python, PHP, Ruby or Erlang whose places were not all found: some are missing, or left out") \
         X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
-          "stacks with more frames of Python, PHP or Erlang than are kept, or not read to their end") \
+          "stacks with more frames of Python, PHP, Ruby or Erlang than are kept, or not read to their end") \
         X(SDK_SPANS_READ, "sdk_spans_total", "result=\"read\"", \
           "samples and waits with a span out of the memory of OpenTelemetry's SDK for Python or Node.js") \
         X(SDK_SPANS_NONE, "sdk_spans_total", "result=\"none\"", \

@@ -21,6 +21,8 @@
  *     PHP                     kind << 48 |   php_cookie() << 32 | line             none: two words
  *                             zend_function*
  *     BEAM                    pc             beam_cookie() << 32 | BEAM_PC_EXACT   none: two words
+ *     RUBY                    kind << 48 |   ruby_cookie() << 32 | position        none: two words
+ *                             body or ID
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
  * pointer into a thread's own copy of the instructions counts as the same place in the code object.
@@ -32,6 +34,8 @@
  * The line of a PHP frame is read at the tick, 0 = not known; functions go with their request. Their kind is
  * PHP_FUNCTION_*. An address of 0 stands for generators that the frame before was delegated by (`yield from`).
  * A BEAM frame's pc of 0 stands for a scheduler that runs no process of Erlang.
+ * The kind of a Ruby frame is RUBY_FRAME_*; one of C has its method's ID, and nothing in word 1. The position
+ * counts the words of its instructions, up to the next one.
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -54,6 +58,7 @@ enum runtime_kind {
         RUNTIME_V8_COMPILED = 6,        /* code of functions of JavaScript, made at run time */
         RUNTIME_PHP = 7,                /* a function, a method, or the code of a file */
         RUNTIME_BEAM = 8,               /* code that Erlang's JIT has made */
+        RUNTIME_RUBY = 9,               /* a method, a block, or the code of a file */
         RUNTIME_N_KINDS,
 };
 
@@ -66,6 +71,7 @@ enum {
         RUNTIME_HAS_V8 = 1 << 4,
         RUNTIME_HAS_PHP = 1 << 5,
         RUNTIME_HAS_BEAM = 1 << 6,
+        RUNTIME_HAS_RUBY = 1 << 7,
 };
 
 enum {
@@ -97,9 +103,8 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
                 return 0;
         if (kind == RUNTIME_NATIVE)
                 return 1;
-        /* V8 has as many as HotSpot, PHP and Erlang as Python */
-        return kind == RUNTIME_PYTHON || kind == RUNTIME_PHP || kind == RUNTIME_BEAM ? RUNTIME_PYTHON_WORDS
-                                                                                     : RUNTIME_HOTSPOT_WORDS;
+        /* V8 has as many as HotSpot, PHP, Erlang and Ruby as Python */
+        return kind == RUNTIME_PYTHON || kind >= RUNTIME_PHP ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
 }
 
 /* Place from which the value of a field counts. */
@@ -513,6 +518,87 @@ static inline uint32_t beam_cookie(uint64_t low, uint64_t high) {
         return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed;
 }
 
+/* Places that are the same in Ruby 2.7 to 4.0; what differs is in struct ruby_process. */
+enum {
+        RUBY_CONTEXT_SIZE = 168,        /* bytes of an execution context that are read: */
+        RUBY_CONTEXT_STACK = 0,         /* begin of the stack of Ruby's values, then its size in words */
+        RUBY_CONTEXT_SIZE_AT = 8,
+        RUBY_CONTEXT_FRAME = 16,        /* the innermost frame */
+        RUBY_FRAME_WORDS = 5,           /* words of a control frame that are read: */
+        RUBY_FRAME_PC = 0,
+        RUBY_FRAME_CODE = 2,            /* an iseq, or something else where Ruby's code has none */
+        RUBY_FRAME_ENVIRONMENT = 4,     /* behind two words: method or cref, the environment around it; flags */
+        RUBY_KIND_MASK = 0x7fff0001,    /* of the flags */
+        RUBY_KIND_METHOD = 0x11110001,
+        RUBY_KIND_BLOCK = 0x22220001,
+        RUBY_KIND_CLASS = 0x33330001,
+        RUBY_KIND_TOP = 0x44440001,
+        RUBY_KIND_C = 0x55550001,
+        RUBY_KIND_C_BLOCK = 0x66660001, /* has no name */
+        RUBY_KIND_EVAL = 0x77770001,
+        RUBY_KIND_RESCUE = 0x78880001,
+        RUBY_KIND_END = 0x79990001,     /* outermost frame of each stack: no code */
+        RUBY_FLAG_RUN = 0x20,           /* a run of the interpreter begins with this frame (FINISH) */
+        RUBY_FLAG_C = 0x80,             /* it is a frame of C (CFRAME) */
+        RUBY_CODE_BODY = 16,            /* in an iseq: its body, which stays where it is */
+        RUBY_BODY_WORDS = 15,           /* words of a body that are read: */
+        RUBY_BODY_SIZE = 0,             /* type, then size in words, four bytes each */
+        RUBY_BODY_CODE = 1,             /* address of the instructions */
+        RUBY_BODY_PATH = 8,
+        RUBY_BODY_LABEL = 10,
+        RUBY_BODY_FIRST_LINE = 11,      /* a number of Ruby's */
+        RUBY_BODY_PLACE = 12,           /* node, lines and columns: 20 bytes */
+        RUBY_ENTRY_WORDS = 3,           /* of a method entry: */
+        RUBY_ENTRY_FLAGS = 0,
+        RUBY_ENTRY_DEFINITION = 2,
+        RUBY_ENTRY_TYPE = 6,            /* in flags >> 12 & 15 */
+        RUBY_DEFINITION_ID = 32,        /* in a definition: the ID of its first name */
+        RUBY_MAX_MODULES = 4096,
+        RUBY_MAX_STACK = 1 << 24,       /* words of a stack of values */
+        RUBY_FRAME_METHOD = 1,          /* in a frame's word: code of Ruby */
+        RUBY_FRAME_C = 2,
+        RUBY_FRAME_COLLECTOR = 3,       /* the collector of garbage runs */
+        RUBY_KIND_SHIFT = 48,
+};
+
+/*
+ * A process that runs Ruby: value of the map `ruby_processes`, by tgid. Written by the daemon only, once a
+ * program. Addresses of the process; offsets come from the file's own code, or are those of its release.
+ */
+struct ruby_process {
+        uint64_t generation;            /* generation of the process' row; another = void */
+        uint64_t variable;              /* module and offset of each thread's pointer to its context */
+        uint64_t machine;               /* the pointer to Ruby's virtual machine */
+        uint64_t evaluator, evaluator_size;     /* vm_exec() */
+        uint64_t core, core_size;       /* vm_exec_core(), which it calls; 0 = not known */
+        uint16_t frame_size;            /* bytes of a control frame */
+        uint16_t thread;                /* in a context: its thread */
+        uint16_t stack_start, stack_size;       /* in a context: where the native stack begins, and its size */
+        uint16_t space;                 /* in the machine: its heap */
+        uint16_t space_flags;           /* in a heap: a byte, */
+        uint16_t collects;              /* with this bit while the collector runs */
+        uint16_t region;                /* in a thread: not 0 while it runs without the lock */
+        uint16_t compiled;              /* in a body: code that a JIT has made, or a small number */
+        uint16_t reserved[3];
+};
+
+/*
+ * Tells code from other code that has its place after it. @body: its first words. Texts are among them by
+ * their addresses: a collector that moves them makes another cookie.
+ */
+static inline uint32_t ruby_cookie(const uint64_t *body) {
+        uint64_t mixed = body[RUBY_BODY_SIZE] * 0x9e3779b97f4a7c15ull ^
+                body[RUBY_BODY_CODE] * 0xc2b2ae3d27d4eb4full ^ body[RUBY_BODY_PATH] * 0x165667b19e3779f9ull ^
+                body[RUBY_BODY_FIRST_LINE] * 0x27d4eb2f165667c5ull;
+
+        mixed ^= mixed >> 29;
+        mixed = (mixed ^ body[RUBY_BODY_LABEL]) * 0x9e3779b97f4a7c15ull ^
+                body[RUBY_BODY_PLACE] * 0xc2b2ae3d27d4eb4full ^
+                body[RUBY_BODY_PLACE + 1] * 0x165667b19e3779f9ull;
+        mixed ^= mixed >> 29;
+        return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed;
+}
+
 /*
  * Layout of V8's objects in a process of Node, as its process context tells it: offsets and sizes in bytes,
  * multiples of 8. All zeros = it tells none.
@@ -549,6 +635,7 @@ RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_spans) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24 + 24);
 RUNTIME_ASSERT(sizeof(struct php_process) == 56 + 8);
+RUNTIME_ASSERT(sizeof(struct ruby_process) == 56 + 24);
 RUNTIME_ASSERT(sizeof(struct beam_process) == 48 + 16 + 8 * BEAM_MAX_SCHEDULERS);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);
 RUNTIME_ASSERT(sizeof(struct python_span_facts) == 16 + PYTHON_NAME_SIZE);

@@ -116,6 +116,7 @@ struct python {
         uint64_t mark;                  /* the next one, or PYTHON_NO_MARK */
         uint64_t evaluator, evaluator_size;
         uint64_t cold, cold_size;       /* more code of the evaluator; of PHP alone */
+        uint64_t core, core_size;       /* code that each evaluator calls first; of Ruby alone */
         uint64_t root, root_size;       /* code that greenlets begin in */
         uint32_t n;                     /* entries of all chains */
         uint32_t at, end;               /* next entry to be written; behind the last one of its part */
@@ -125,15 +126,17 @@ struct python {
         uint32_t is_single;             /* each entry is one evaluator's: no marks among them */
         uint32_t native_previous;       /* in a CFrame */
         uint32_t is_cut;                /* the chain was longer, or could not be read to its end */
-        /* PHP alone, whose runs and native frames are counted */
+        /* PHP and Ruby alone, whose runs and native frames are counted */
         uint32_t is_counted;
         uint32_t n_runs;                /* marks on this native stack */
         uint32_t n_met;                 /* native frames of the evaluator */
         uint32_t n_skipped;             /* first ones that are left as they are */
         uint32_t second;                /* index of the first entry behind the first mark */
         uint32_t is_again;              /* the second walk */
-        uint32_t is_resumed;            /* frames behind the last of these runs are of who resumed a fiber */
+        uint32_t is_resumed;            /* frames follow the last of these runs: PHP's are of who resumed a fiber */
         uint32_t leaf_line;             /* of entries[0], if the first native frame is met; 0 = not known */
+        uint32_t has_leaf;              /* Ruby alone: its innermost frame was read; */
+        uint32_t is_in_core;            /* the native frame that was left last is the core's */
         struct {
                 uint64_t pc, sp, bp, bx;
                 uint32_t n_frames, limit;
@@ -675,6 +678,8 @@ static inline bool python_chain_step(struct python *python, const struct python_
 /* No entry is read yet. */
 static inline void python_clear(struct python *python) {
         python->cold_size = 0;
+        python->core_size = 0;
+        python->is_in_core = 0;
         python->root_size = 0;
         python->is_counted = 0;
         python->n_runs = 0;
@@ -759,10 +764,14 @@ static inline bool python_chain_end(struct python *python) {
 
 /* The walk leaves a native frame at @pc. */
 static inline bool python_meets_counted(struct python *python, uint64_t pc) {
-        if (pc - python->evaluator >= python->evaluator_size && pc - python->cold >= python->cold_size)
+        if (pc - python->evaluator >= python->evaluator_size && pc - python->cold >= python->cold_size) {
+                python->is_in_core = pc - python->core < python->core_size;
                 return false;
-        if (++python->n_met <= python->n_skipped)
+        }
+        if (++python->n_met <= python->n_skipped) {
+                python->is_in_core = 0;
                 return false;
+        }
         return python->mark == PYTHON_MARK_EVALUATOR;
 }
 
@@ -791,9 +800,12 @@ static inline void python_join(struct unwind *unwind, struct python *python) {
                 python->entries[0].second |= python->leaf_line;
         if (python_is_frame(python, python->at) && unwind->n_frames)
                 unwind->n_frames--;
+        if (python->is_in_core && python_is_frame(python, python->at) && unwind->n_frames)
+                unwind->n_frames--;
+        python->is_in_core = 0;
 }
 
-/* The walk has come to the begin of a fiber: the rest of the chain is of who has resumed it. */
+/* The walk has come to the begin of a fiber: the rest of the chain follows. */
 static inline bool python_is_fiber(const struct python *python) {
         return python->is_resumed && python->n_met == python->n_runs;
 }
@@ -832,6 +844,7 @@ static inline bool python_again(const struct rows_walk *walk) {
         python->mark = python->at < python->end ? PYTHON_MARK_EVALUATOR : PYTHON_NO_MARK;
         python->n_met = 0;
         python->n_written = 0;
+        python->is_in_core = 0;
         unwind->pc = python->begin.pc;
         unwind->sp = python->begin.sp;
         unwind->bp = python->begin.bp;

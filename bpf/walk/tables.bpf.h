@@ -39,6 +39,7 @@ static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"
+#include "runtimes/ruby.bpf.h"
 #include "runtimes/beam.bpf.h"
 #include "runtimes/python_spans.bpf.h"
 #include "runtimes/v8.bpf.h"
@@ -601,6 +602,19 @@ struct {
 __attribute__((noinline)) int php_chain_at(struct python *python, const struct php_process *process,
                                            const struct rules *rules) {
         return python && process && rules && php_chain_step(python, process, rules->registers);
+}
+
+/* Processes that run Ruby, by tgid. As `python_processes`. */
+struct {
+        __uint(type, BPF_MAP_TYPE_HASH);
+        __uint(map_flags, BPF_F_NO_PREALLOC);
+        __uint(max_entries, RUNTIME_MAX_PROCESSES);
+        __type(key, uint32_t);
+        __type(value, struct ruby_process);
+} ruby_processes SEC(".maps");
+
+__attribute__((noinline)) int ruby_chain_at(struct python *python, const struct ruby_process *process) {
+        return python && process && ruby_chain_step(python, process);
 }
 
 /* Processes that run Erlang, by tgid. As `python_processes`. */

@@ -249,10 +249,36 @@ static __always_inline const struct php_process *php_of(const struct abi_sample 
         return process && process->generation == sample->generation ? process : NULL;
 }
 
-/* Whether its entry, that a walk was begun by, is its own still: as hotspot_is(). */
-static __attribute__((noinline)) bool php_stays(const struct python *python,
-                                                const struct abi_sample *sample) {
-        return !python || !python->is_counted || php_of(sample);
+/* ---- Ruby ---- */
+
+struct ruby_walk {
+        struct python *python;
+        const struct ruby_process *process;
+};
+
+static long ruby_chain_by_loop(uint32_t index, const struct ruby_walk *walk) {
+        return !ruby_chain_at(walk->python, walk->process);
+}
+
+static long ruby_chain_by_map(const void *map, const void *key, void *value, const struct ruby_walk *walk) {
+        return !ruby_chain_at(walk->python, walk->process);
+}
+
+/* Return: NULL = the process of @sample does not run Ruby. */
+static __always_inline const struct ruby_process *ruby_of(const struct abi_sample *sample) {
+        const struct ruby_process *process;
+        uint32_t tgid = sample->tgid;
+
+        if (!(runtime_kinds & RUNTIME_HAS_RUBY))
+                return NULL;
+        process = bpf_map_lookup_elem(&ruby_processes, &tgid);
+        return process && process->generation == sample->generation ? process : NULL;
+}
+
+/* Whether the entry of PHP or Ruby, that a walk was begun by, is its own still: as hotspot_is(). */
+static __attribute__((noinline)) bool counted_stays(const struct python *python,
+                                                    const struct abi_sample *sample) {
+        return !python || !python->is_counted || php_of(sample) || ruby_of(sample);
 }
 
 /* ---- Erlang ---- */
@@ -333,15 +359,37 @@ static __attribute__((noinline)) void beam_part(struct scratch *scratch) {
                 scratch->frames[scratch->rules.first] = scratch->leaf.pc;
 }
 
-/* As python_begin(), which calls it. Code without a row is that of PHP's JIT, where rbp is anything. */
-static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch) {
-        struct php_walk walk = { .process = php_of(&scratch->sample), .rules = &scratch->rules };
+/* As php_begin(), which calls it. In the code of Ruby's JIT rbp is anything. */
+static __attribute__((noinline)) struct python *ruby_begin(struct scratch *scratch) {
+        struct ruby_walk walk = { .process = ruby_of(&scratch->sample) };
+        struct task_struct *task = bpf_get_current_task_btf();
         uint32_t zero = 0;
 
         if (!walk.process) {
                 beam_expect(scratch);
                 return NULL;
         }
+        scratch->has_runtime = true;
+        scratch->rules.is_strict = 1;
+        walk.python = bpf_map_lookup_elem(&pythons, &zero);
+        if (!walk.python ||
+            !ruby_chain_begin(walk.python, walk.process, KERNEL_THREAD_POINTER(task), scratch->unwind.sp))
+                return NULL;
+        python_chain_place(walk.python, &scratch->unwind, &scratch->rules);
+        if (has_bpf_loop())
+                bpf_loop(PYTHON_MAX_CHAIN, ruby_chain_by_loop, &walk, 0);
+        else
+                bpf_for_each_map_elem(&rounds, ruby_chain_by_map, &walk, 0);
+        return python_chain_end(walk.python) ? walk.python : NULL;
+}
+
+/* As python_begin(), behind it. Code without a row is that of PHP's JIT, where rbp is anything. */
+static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch) {
+        struct php_walk walk = { .process = php_of(&scratch->sample), .rules = &scratch->rules };
+        uint32_t zero = 0;
+
+        if (!walk.process)
+                return ruby_begin(scratch);
         scratch->has_runtime = true;
         scratch->rules.is_strict = 1;
         walk.python = bpf_map_lookup_elem(&pythons, &zero);
@@ -360,7 +408,7 @@ static __attribute__((noinline)) struct python *php_begin(struct scratch *scratc
 /*
  * Copies the chain of frames. A function of its own: what it has on the stack is gone before frames are
  * walked (tests/oracles/bpf_stacks.py). Return: NULL = this thread runs no function of
- * Python or PHP.
+ * Python.
  */
 static __attribute__((noinline)) struct python *python_begin(struct task_struct *task,
                                                              struct scratch *scratch,
@@ -370,7 +418,7 @@ static __attribute__((noinline)) struct python *python_begin(struct task_struct 
 
         *processp = walk.process;
         if (!walk.process)
-                return php_begin(scratch);
+                return NULL;
         walk.python = bpf_map_lookup_elem(&pythons, &zero);
         if (!walk.python)
                 return NULL;
@@ -663,6 +711,8 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
                 walk.python = python_begin(task, scratch, &python);
+                if (!python)
+                        walk.python = php_begin(scratch);
                 walk.v8 = v8_of(&scratch->sample);
                 v8_begin(&scratch->states.v8);
                 if (walk.python && walk.python->is_single)
@@ -687,7 +737,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
                 scratch->sample.interrupted = rules->interrupted;
         if (unwind->end != ABI_STACK_STALE && nodes_are(rules, space) &&
             hotspot_is(walk.hotspot, &scratch->sample) && python_is(python, &scratch->sample) &&
-            php_stays(walk.python, &scratch->sample) && v8_is_of(walk.v8, &scratch->sample)) {
+            counted_stays(walk.python, &scratch->sample) && v8_is_of(walk.v8, &scratch->sample)) {
                 if (walk.python) {
                         python_count(walk.python);
                         scratch->sample.task_size = (uint8_t)walk.python->awaits.name_size;

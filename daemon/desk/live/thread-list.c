@@ -87,7 +87,7 @@ static bool has_runtime(const Window *window, uint32_t stack) {
                 const char *type = window_get_string(window, frame.type, NULL);
 
                 if (!strcmp(type, "cpython") || !strcmp(type, "jvm") || !strcmp(type, "v8js") ||
-                    !strcmp(type, "php"))
+                    !strcmp(type, "php") || !strcmp(type, "ruby"))
                         return true;
         }
         return false;

@@ -18,13 +18,13 @@ const FLAME_GAP = 1;
  * from function to function, so that neighbours are told apart.
  */
 const FRAME_KINDS = [
-        { name: "Native", hue: 33, saturation: 88, types: ["native", "c", "cpp", "rust", "ruby", ""] },
+        { name: "Native", hue: 33, saturation: 88, types: ["native", "c", "cpp", "rust", ""] },
         { name: "Kernel", hue: 4, saturation: 75, types: ["kernel"] },
         { name: "Java", hue: 138, saturation: 45, types: ["jvm", "java"] },
         { name: "Java, interpreted", hue: 82, saturation: 48, types: ["jvm interpreted"] },
         { name: "JavaScript", hue: 203, saturation: 68, types: ["v8js", "node", "javascript"] },
         { name: "Python, PHP, Perl", hue: 230, saturation: 62,
-                types: ["cpython", "python", "php", "phpjit", "perl", "lua"] },
+                types: ["cpython", "python", "php", "phpjit", "ruby", "perl", "lua"] },
         { name: "Go", hue: 178, saturation: 48, types: ["go"] },
         { name: ".NET, BEAM", hue: 268, saturation: 48, types: ["dotnet", "beam"] },
         { name: "Unknown", hue: 220, saturation: 9, types: ["unknown"] },

@@ -40,10 +40,10 @@ typedef struct Legend {
 } Legend;
 
 static const Legend legend[] = {
-        { "u", "native", ",native,c,cpp,rust,ruby," },
+        { "u", "native", ",native,c,cpp,rust," },
         { "k", "kernel", ",kernel," },
         { "j", "Java", ",jvm,java,beam,dotnet," },
-        { "i", "interpreted", ",jvm interpreted,cpython,php,perl,phpjit,lua," },
+        { "i", "interpreted", ",jvm interpreted,cpython,php,perl,phpjit,ruby,lua," },
         { "p", "JavaScript", ",v8js,node,javascript," },
         { "g", "Go", ",go," },
         { "o", "other", "," },

@@ -12,6 +12,7 @@
 #include "host/runtime/jvm/other-jvm.h"
 #include "host/runtime/php/php-runtime.h"
 #include "host/runtime/python/python-runtime.h"
+#include "host/runtime/ruby/ruby-runtime.h"
 #include "host/runtime/v8/v8-runtime.h"
 
 const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
@@ -21,5 +22,6 @@ const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N] = {
         &v8_runtime,
         &php_runtime,
         &beam_runtime,
+        &ruby_runtime,
         &other_jvm_runtime,
 };

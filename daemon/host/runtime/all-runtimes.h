@@ -13,6 +13,6 @@
 #include "host/sampling/runtime/runtimes.h"
 
 /* As many as RUNTIME_HAS_* has bits. */
-enum { ALL_RUNTIMES_N = 7 };
+enum { ALL_RUNTIMES_N = 8 };
 
 extern const RuntimeOps *const all_runtimes[ALL_RUNTIMES_N];

@@ -235,6 +235,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.v8_processes, 0 },
                                        { skeleton->maps.php_processes, 0 },
                                        { skeleton->maps.beam_processes, 0 },
+                                       { skeleton->maps.ruby_processes, 0 },
                                        { skeleton->maps.ring_threads, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_slots, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_holders, PREALLOCATED_HOLDERS },
@@ -623,6 +624,8 @@ int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit) {
                 return bpf_map__fd(half->skeleton->maps.php_processes);
         case RUNTIME_HAS_BEAM:
                 return bpf_map__fd(half->skeleton->maps.beam_processes);
+        case RUNTIME_HAS_RUBY:
+                return bpf_map__fd(half->skeleton->maps.ruby_processes);
         default:
                 return -1;
         }

@@ -101,6 +101,9 @@ void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t gen
         runtimes->has_php = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_PHP), &tgid,
                                                  &runtimes->php) &&
                 runtimes->php.generation == generation;
+        runtimes->has_ruby = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_RUBY), &tgid,
+                                                  &runtimes->ruby) &&
+                runtimes->ruby.generation == generation;
 }
 
 /* Our own thread has just been given a CPU, as it has slept. */

@@ -225,6 +225,8 @@ static void enter_runtimes(ThreadWalker *walker) {
                 walker->live.v8 = &walker->runtimes.v8;
         if (walker->runtimes.has_php)
                 walker->live.php = &walker->runtimes.php;
+        if (walker->runtimes.has_ruby)
+                walker->live.ruby = &walker->runtimes.ruby;
         host_walk_enter(walker->walk, &walker->live);
 }
 

@@ -93,8 +93,8 @@ const Option option_table[] = {
           .advanced = true, .help = "add the kernel's part of each stack" },
         { "runtimes", 0, OPTION_STRING, CHOOSERS, "sampling", FIELD(sampling.runtimes), "all",
           .argument = "NAME[,NAME…]|all|off", .check = option_check_runtimes, .advanced = true,
-          .help = "read these runtimes, without their help: hotspot (Java), python, v8 (Node.js), php and beam "
-                  "(Erlang): frames and names; go: labels of goroutines; jvm: which other virtual machine of Java it is" },
+          .help = "read these runtimes, without their help: hotspot (Java), python, v8 (Node.js), php, ruby and "
+                  "beam (Erlang): frames and names; go: labels of goroutines; jvm: which other virtual machine of Java it is" },
         { "java-signatures", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(sampling.java_signatures), "off",
           .advanced = true,
           .help = "names of Java's methods with their parameters, `Cart.add(int, java.lang.String)`: "

@@ -328,23 +328,25 @@ static void check_runtimes(Doctor *doctor) {
         bool v8 = config_has_runtime(doctor->config, "v8");
         bool php = config_has_runtime(doctor->config, "php");
         bool beam = config_has_runtime(doctor->config, "beam");
+        bool ruby = config_has_runtime(doctor->config, "ruby");
 
         if (config_has_runtime(doctor->config, "go"))
                 doctor_add(doctor, "go", DOCTOR_OK, NULL,
                            "labels of goroutines are read of Go 1.%d to 1.%d; `spanprof status` names versions",
                            GO_FIRST_MINOR, GO_LAST_MINOR);
-        if (!java && !python && !v8 && !php && !beam)
+        if (!java && !python && !v8 && !php && !beam && !ruby)
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL, "frames of runtimes are not walked (runtimes = %s)",
                            doctor->config->sampling.runtimes);
         else
                 doctor_add(doctor, "runtimes", DOCTOR_OK, NULL,
-                           "frames of %s%s%s%s%s%s%s%s%s are walked and named without flags%s; `spanprof status` names "
+                           "frames of %s%s%s%s%s%s%s%s%s%s%s are walked and named without flags%s; `spanprof status` names "
                            "processes that are not, and why",
                            java ? "Java (HotSpot 8 and newer)" : "", java && python ? ", " : "",
                            python ? "Python (CPython 3.8 and newer)" : "", (java || python) && v8 ? ", " : "",
                            v8 ? "Node.js (18 and newer)" : "", (java || python || v8) && php ? ", " : "",
                            php ? "PHP (7.4 and newer)" : "", (java || python || v8 || php) && beam ? ", " : "",
                            beam ? "Erlang and Elixir (OTP 25)" : "",
+                           (java || python || v8 || php || beam) && ruby ? ", " : "", ruby ? "Ruby (3.1)" : "",
                            config_has_runtime(doctor->config, other_jvm_runtime.name)
                                    ? ", those of OpenJ9, Zing and native-image are walked natively"
                                    : "");

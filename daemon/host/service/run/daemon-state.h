@@ -30,6 +30,7 @@
 #include "host/runtime/hotspot/hotspot-link.h"
 #include "host/runtime/python/python-link.h"
 #include "host/runtime/php/php-wire.h"
+#include "host/runtime/ruby/ruby-wire.h"
 #include "host/runtime/v8/v8-link.h"
 #include "host/sampling/aggregate/aggregate.h"
 #include "host/sampling/aggregate/span-cpu.h"
@@ -122,6 +123,7 @@ typedef struct DaemonStages {
         FileLinks *v8s;                 /* NULL = the same of V8 */
         FileLinks *phps;                /* NULL = the same of PHP */
         FileLinks *beams;               /* NULL = the same of Erlang */
+        FileLinks *rubies;              /* NULL = the same of Ruby */
         GoWants go_wants;
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */

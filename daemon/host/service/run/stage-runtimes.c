@@ -46,6 +46,8 @@ static void *links_of(Daemon *daemon, const RuntimeOps *ops) {
                 return daemon->stages.phps;
         case RUNTIME_HAS_BEAM:
                 return daemon->stages.beams;
+        case RUNTIME_HAS_RUBY:
+                return daemon->stages.rubies;
         case RUNTIME_HAS_GO:
                 return wants_of_go(daemon);
         default:
@@ -67,6 +69,8 @@ static int make_links(Daemon *daemon) {
                 r = file_links_new(&stages->phps, stages->readers, &php_link_ops);
         if (!r)
                 r = file_links_new(&stages->beams, stages->readers, &beam_link_ops);
+        if (!r)
+                r = file_links_new(&stages->rubies, stages->readers, &ruby_link_ops);
         return error_fold(r);
 }
 
@@ -103,6 +107,7 @@ static void release(Daemon *daemon) {
         file_links_free(daemon->stages.v8s);
         file_links_free(daemon->stages.phps);
         file_links_free(daemon->stages.beams);
+        file_links_free(daemon->stages.rubies);
         reader_links_free(daemon->stages.readers);
 }
 

@@ -26,6 +26,7 @@
 #include "host/runtime/hotspot/hotspot-wire.h"
 #include "host/runtime/php/php-wire.h"
 #include "host/runtime/python/python-wire.h"
+#include "host/runtime/ruby/ruby-wire.h"
 #include "host/runtime/v8/v8-wire.h"
 #include "host/sampling/context/thread-wire.h"
 #include "host/sampling/unwind/tables/table-job.h"
@@ -96,6 +97,11 @@ static void serve_beam(int socket, int fd, const Request *request) {
         beam_serve(socket, fd, &request->reader);
 }
 
+/* The same. */
+static void serve_ruby(int socket, int fd, const Request *request) {
+        ruby_serve(socket, fd, &request->reader);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -113,6 +119,7 @@ static const Kind kinds[] = {
         { &v8_open_question, serve_v8 },
         { &php_open_question, serve_php },
         { &beam_open_question, serve_beam },
+        { &ruby_open_question, serve_ruby },
 };
 
 /* Return: NULL = no such kind. */

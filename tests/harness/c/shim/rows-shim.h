@@ -48,6 +48,7 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"
+#include "runtimes/ruby.bpf.h"
 #include "runtimes/v8.bpf.h"
 
 /* The kernel's list of calls with a return probe: @shim_probes[n - 1], n from shim_n_probes down to 1. */

@@ -111,6 +111,7 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"
+#include "runtimes/ruby.bpf.h"
 #include "runtimes/v8.bpf.h"
 
 /* A thread of Python, by its pthread_self(). */
@@ -389,6 +390,23 @@ static struct python *begin_php(HostWalk *walk) {
         return python_chain_end(python) ? python : NULL;
 }
 
+/* As ruby_begin() there. @pointer: the thread's, 0 = not known. */
+static struct python *begin_ruby(HostWalk *walk, uint64_t pointer) {
+        const struct ruby_process *process = walk->live && pointer ? walk->live->ruby : NULL;
+        struct python *python = &walk->python;
+
+        if (!process || walk->live->python || walk->live->php)
+                return NULL;
+        walk->rules.is_strict = 1;
+        if (!ruby_chain_begin(python, process, pointer, walk->unwind.sp))
+                return NULL;
+        python_chain_place(python, &walk->unwind, &walk->rules);
+        for (unsigned i = 0; i < PYTHON_MAX_CHAIN; i++)
+                if (!ruby_chain_step(python, process))
+                        break;
+        return python_chain_end(python) ? python : NULL;
+}
+
 /* ---- walks ---- */
 
 int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth) {
@@ -469,6 +487,8 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         under_way = walk;
         begin(walk, stack);
         rows.python = begin_python(walk, thread ? thread->pointer : 0) ?: begin_php(walk);
+        if (!rows.python)
+                rows.python = begin_ruby(walk, thread ? thread->pointer : 0);
         while (python_step(&rows))
                 ;
         under_way = NULL;

@@ -36,7 +36,7 @@ DEFINE_CLEANUP(HostWalk, host_walk_free)
 /*
  * Walks @stack by what @process had mapped at its time. ABI_STACK_PENDING: rows on the way are not there yet;
  * nothing waits for them here. @has_runtime: code without a file is a runtime's, of which the rules know
- * nothing: the stack ends there, with ABI_STACK_RUNTIME. Frames of Python and PHP lie in the heap, which no
+ * nothing: the stack ends there, with ABI_STACK_RUNTIME. Frames of Python, PHP and Ruby lie in the heap, which no
  * copy has: native frames of the interpreter stand for them.
  */
 void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
@@ -44,7 +44,7 @@ void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const s
 
 /*
  * A program that lives while it is walked: its memory, and what the daemon knows of its runtimes. Reads are
- * those of bpf/runtimes/hotspot.bpf.h, php.bpf.h, python.bpf.h and v8.bpf.h, so each may fail.
+ * those of bpf/runtimes/hotspot.bpf.h, php.bpf.h, python.bpf.h, ruby.bpf.h and v8.bpf.h, so each may fail.
  */
 typedef struct HostWalkLive {
         int (*read)(void *userdata, uint64_t address, void *to, uint32_t size); /* 0 = all of it was read */
@@ -53,6 +53,7 @@ typedef struct HostWalkLive {
         const struct python_process *python;
         const struct v8_process *v8;
         const struct php_process *php;
+        const struct ruby_process *ruby;
         bool is_first;                          /* the next thread is the process' first one */
 } HostWalkLive;
 

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+#pragma once
+
+/*
+ * Ruby
+ *
+ * Ruby runs its code in vm_exec(), one run of it for all methods and blocks that call each other without C
+ * between them. Each thread, and each fiber, has an execution context with frames of its own, side by side in
+ * one array, from the innermost one on. The outermost frame of each run is marked (FINISH):
+ *
+ *     context ─▶ | block [FINISH] | each | top | main [FINISH] | end |
+ *
+ *     native       vm_exec()  rb_ary_each()    vm_exec()         main()
+ *
+ * So frames take the places of native ones by the rules of PHP's (php.bpf.h): runs and native frames of the
+ * evaluator are counted, and the walk is made again while a run begins or ends. C functions that Ruby calls
+ * have frames in both: their code, and behind it their name. What vm_exec() calls first, vm_exec_core(), runs
+ * the instructions: its native frame is left out, too.
+ *
+ * A fiber, or a thread, may begin with methods of C that no run has called. No mark follows them, so they are
+ * put behind all native frames.
+ *
+ * A thread's context is where a variable of its own points to. While another fiber is gone to, that is
+ * already the other one's: then the stack pointer does not lie in the native stack that the context is of,
+ * and there are no frames of Ruby.
+ *
+ * Code of a JIT does not store where it is. Then the innermost frame has no position; callers have theirs,
+ * since a call stores it.
+ *
+ * While the collector of garbage runs, the chain begins with a frame that says so. A flag of the whole heap
+ * tells it. Only the thread with the lock can be the collector's; others are marked as without it.
+ *
+ * Includes nothing, as python.bpf.h, behind which it is included.
+ */
+
+static inline void ruby_add(struct python *python, uint64_t kind, uint64_t what, uint64_t second) {
+        python->n_frames++;
+        python_add(python,
+                   (uint64_t)RUNTIME_RUBY << RUNTIME_KIND_SHIFT | kind << RUBY_KIND_SHIFT | what, second);
+}
+
+/* Takes a frame of Ruby's own code, at @pc. Return: whether there is such code. */
+static inline bool ruby_take_code(struct python *python, const struct ruby_process *process, uint64_t pc,
+                                  uint64_t code) {
+        const uint64_t *words = (const uint64_t *)python->code_bytes;
+        uint64_t body = 0, compiled = 0, position;
+
+        if ((code & 7) || !python_read(code + RUBY_CODE_BODY, &body) || (body & 7) ||
+            body >> RUBY_KIND_SHIFT ||
+            bpf_probe_read_user(python->code_bytes, RUBY_BODY_WORDS * 8, (const void *)body))
+                return false;
+        position = pc - words[RUBY_BODY_CODE];
+        if ((position & 7) || position >> 3 > words[RUBY_BODY_SIZE] >> 32)
+                return false;
+        position >>= 3;
+        if (!python->has_leaf && (!python_read(body + process->compiled, &compiled) || compiled >> 12))
+                position = PYTHON_NO_POSITION;
+        ruby_add(python, RUBY_FRAME_METHOD, body, (uint64_t)ruby_cookie(words) << 32 | position);
+        return true;
+}
+
+/* Takes a frame of a method that is written in C. Return: whether there is one. */
+static inline bool ruby_take_c(struct python *python, uint64_t entry) {
+        const uint64_t *words = (const uint64_t *)python->code_bytes;
+        uint64_t id = 0;
+
+        if ((entry & 7) ||
+            bpf_probe_read_user(python->code_bytes, RUBY_ENTRY_WORDS * 8, (const void *)entry) ||
+            (words[RUBY_ENTRY_FLAGS] >> 12 & 15) != RUBY_ENTRY_TYPE ||
+            !python_read(words[RUBY_ENTRY_DEFINITION] + RUBY_DEFINITION_ID, &id) || !id ||
+            id >> RUBY_KIND_SHIFT)
+                return false;
+        ruby_add(python, RUBY_FRAME_C, id, 0);
+        return true;
+}
+
+static inline bool ruby_is_code(uint32_t kind) {
+        return kind == RUBY_KIND_METHOD || kind == RUBY_KIND_BLOCK || kind == RUBY_KIND_CLASS ||
+                kind == RUBY_KIND_TOP || kind == RUBY_KIND_EVAL || kind == RUBY_KIND_RESCUE;
+}
+
+/* Takes a frame whose words were read. Return: whether it is one that is known. */
+static inline bool ruby_take(struct python *python, const struct ruby_process *process, uint32_t kind,
+                             uint64_t entry) {
+        const uint64_t *frame = (const uint64_t *)python->frame_bytes;
+
+        if (kind == RUBY_KIND_C)
+                return ruby_take_c(python, entry);
+        if (kind == RUBY_KIND_C_BLOCK)
+                return true;
+        if (!ruby_is_code(kind))
+                return false;
+        /* one that is being made has no place yet, and Ruby does not name it either */
+        return !frame[RUBY_FRAME_PC] ||
+                ruby_take_code(python, process, frame[RUBY_FRAME_PC], frame[RUBY_FRAME_CODE]);
+}
+
+/* Copies one frame of the chain. Return: whether there is another one. */
+static inline bool ruby_chain_step(struct python *python, const struct ruby_process *process) {
+        const uint64_t *frame = (const uint64_t *)python->frame_bytes;
+        uint64_t at = python->frame, environment[3];
+        uint32_t kind;
+
+        if (python->n > PYTHON_MAX_CHAIN - 2 || at >= python->native ||
+            bpf_probe_read_user(python->frame_bytes, RUBY_FRAME_WORDS * 8, (const void *)at) ||
+            bpf_probe_read_user(environment, sizeof(environment),
+                                (const void *)(frame[RUBY_FRAME_ENVIRONMENT] - 16)))
+                return false;
+        python->frame = at + process->frame_size;
+        kind = (uint32_t)environment[2] & RUBY_KIND_MASK;
+        if (kind == RUBY_KIND_END) {
+                python->is_cut = python->frame != python->native;
+                /* methods of C that no run has called: a fiber of an Enumerator begins with them */
+                python->is_resumed = python->last_mark != python->n;
+                return false;
+        }
+        if (!ruby_take(python, process, kind, environment[0]))
+                return false;
+        python->has_leaf = 1;
+        if ((environment[2] & (RUBY_FLAG_RUN | RUBY_FLAG_C)) == RUBY_FLAG_RUN) {
+                python->n_runs++;
+                python_add_mark(python, PYTHON_MARK_EVALUATOR);
+        }
+        return true;
+}
+
+/* Whether the collector runs in the thread of the context that was read. */
+static inline bool ruby_collects(const struct python *python, const struct ruby_process *process) {
+        uint64_t machine = 0, space = 0, thread, region = 0;
+        uint8_t flags = 0;
+
+        thread = python_word(python->code_bytes, process->thread, PYTHON_MAX_CODE - 1);
+        return python_read(process->machine, &machine) && python_read(machine + process->space, &space) &&
+                !bpf_probe_read_user(&flags, 1, (const void *)(space + process->space_flags)) &&
+                (flags & process->collects) && python_read(thread + process->region, &region) && !region;
+}
+
+/* Reads the context of the thread with this thread pointer. Return: whether it has one. */
+static inline bool ruby_read_context(struct python *python, const struct ruby_process *process,
+                                     uint64_t pointer) {
+        uint64_t variable[2], block = 0, context = 0;
+
+        return !bpf_probe_read_user(variable, sizeof(variable), (const void *)process->variable) &&
+                variable[0] - 1 < RUBY_MAX_MODULES && python_read(pointer + 8, &block) &&
+                python_read(block + 16 * variable[0], &block) &&
+                python_read(block + variable[1], &context) && context &&
+                !bpf_probe_read_user(python->code_bytes, RUBY_CONTEXT_SIZE, (const void *)context);
+}
+
+/* Goes to the innermost frame of the thread, whose stack is at @sp. Return: whether there is one. */
+static inline bool ruby_chain_begin(struct python *python, const struct ruby_process *process,
+                                    uint64_t pointer, uint64_t sp) {
+        const uint64_t *words = (const uint64_t *)python->code_bytes;
+        const uint32_t mask = PYTHON_MAX_CODE - 1;
+        uint64_t begin;
+
+        python_clear(python);
+        python->evaluator = process->evaluator;
+        python->evaluator_size = process->evaluator_size;
+        python->core = process->core;
+        python->core_size = process->core_size;
+        python->is_counted = 1;
+        python->mark = PYTHON_NO_MARK;
+        python->last_mark = 0;
+        python->is_cut = 1;             /* until its end was met */
+        python->has_leaf = 0;
+        if (!ruby_read_context(python, process, pointer) ||
+            python_word(python->code_bytes, process->stack_start, mask) - sp >
+                    python_word(python->code_bytes, process->stack_size, mask))
+                return false;
+        begin = words[RUBY_CONTEXT_STACK / 8];
+        if (words[RUBY_CONTEXT_SIZE_AT / 8] > RUBY_MAX_STACK)
+                return false;
+        python->native = begin + 8 * words[RUBY_CONTEXT_SIZE_AT / 8];
+        python->frame = words[RUBY_CONTEXT_FRAME / 8];
+        if ((python->frame & 7) || python->frame < begin || python->frame >= python->native)
+                return false;
+        if (ruby_collects(python, process))
+                ruby_add(python, RUBY_FRAME_COLLECTOR, 0, 0);
+        return true;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Code of Ruby
+ *
+ * From the words of a sample to a method's name, file and line. What the process wrote is no length and no
+ * address before a check, and code that is not the sample's any more has no name.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "border/runtime_abi.h"
+
+enum {
+        RUBY_MAX_TEXT = 1024,           /* bytes, as UTF-8, with the NUL; longer ones are cut */
+};
+
+typedef struct RubyReader {
+        /* Reads @size bytes at @address. Return: whether all of them could be read. */
+        bool (*read)(void *userdata, uint64_t address, void *to, size_t size);
+        void *userdata;
+        uint64_t ids;                   /* address of the pointer to the array of names */
+        uint64_t last_operator;
+} RubyReader;
+
+typedef struct RubyFunction {
+        char name[RUBY_MAX_TEXT];       /* `total`, `block in total`, `<main>`, `(gc)` */
+        char file[RUBY_MAX_TEXT];       /* "" = a method of C */
+        uint32_t line;                  /* 0 = not known */
+        uint32_t first_line;            /* 0 = not known */
+} RubyFunction;
+
+enum {
+        _RUBY_CODE_E_SUCCESS,
+        RUBY_CODE_E_GONE,               /* no code, or another one than the sample's */
+};
+
+/* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, RUBY_CODE_E_GONE. */
+int ruby_code_name(const RubyReader *reader, const uint64_t *words, RubyFunction *function);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Ruby Programs
+ *
+ * What the file of a Ruby says of itself: its release, where each thread's frames are found, and where names
+ * are.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "border/runtime_abi.h"
+
+enum {
+        RUBY_MAX_REASON = 128,
+};
+
+/* ELF addresses, and offsets of fields as in struct ruby_process. */
+typedef struct RubyOpened {
+        uint64_t variable, machine;
+        uint64_t evaluator, evaluator_size;
+        uint64_t core, core_size;
+        uint64_t ids;                   /* the pointer to the array of names, by their IDs */
+        uint64_t last_operator;         /* IDs up to this one are numbers of themselves */
+        uint16_t frame_size, thread;
+        uint16_t stack_start, stack_size;
+        uint16_t space, space_flags, collects;
+        uint16_t region, compiled;
+        uint16_t reserved[3];
+        char reason[RUBY_MAX_REASON];   /* `Ruby 3.1.2`; if the result is not 0, what is not known */
+} RubyOpened;
+
+enum {
+        _RUBY_OPEN_E_SUCCESS,
+        RUBY_OPEN_E_UNKNOWN,
+};
+
+/* Whether the ELF file exports what extensions of Ruby call. @fd: borrowed, or -1: bytes are at @data. */
+bool ruby_recognises(int fd, const void *data, uint64_t size);
+
+/*
+ * @fd: as in ruby_recognises(). Return: 0 with *opened, RUBY_OPEN_E_UNKNOWN with opened->reason. No byte of
+ * *opened is left as it was.
+ */
+int ruby_open(int fd, const void *data, uint64_t size, RubyOpened *opened);
+
+/* Pure. Whether what another process says of a file may be so. */
+bool ruby_opened_is_sound(const RubyOpened *opened);
+
+/* Code of functions that Ruby exports, at their ELF addresses. */
+typedef struct RubyCode {
+        const uint8_t *bytes;
+        size_t size;
+        uint64_t address;
+} RubyCode;
+
+/*
+ * Each reads one function of Ruby, and adds what it says to *opened. Pure. Return: whether all of it is
+ * understood, and agrees with what is there.
+ */
+bool ruby_decode_current(const RubyCode *code, RubyOpened *opened);     /* rb_thread_current() */
+bool ruby_decode_stack(const RubyCode *code, RubyOpened *opened);       /* ruby_stack_check() */
+bool ruby_decode_collector(const RubyCode *code, RubyOpened *opened);   /* rb_during_gc() */
+bool ruby_decode_names(const RubyCode *code, RubyOpened *opened);       /* what rb_id2str() goes on to */
+
+/* The same of rb_id2str() itself; *targetp: what it goes on to. */
+bool ruby_decode_name(const RubyCode *code, RubyOpened *opened, uint64_t *targetp);
