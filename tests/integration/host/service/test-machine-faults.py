@@ -73,6 +73,23 @@ class Machine(session.TestCase):
         self.assertGreater(lost["ring_full"], 1000)
         self.assertEqual(set(lost), {"ring_full"}, lost)
 
+    def test_run_keeps_its_callers_priority_and_record_hurries(self):
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        for more in (0, 3, -19 - own):
+            with self.subTest(more):
+                wanted = max(-20, min(19, own + more))
+                prefix = ("nice", "-n", str(more))
+                run = self.start("--comm", "victim-chain", prefix=prefix)
+                self.assertEqual(os.getpriority(os.PRIO_PROCESS, run.pid), wanted)
+                run.stop()
+                where = self.directory()
+                recording = self.spawn([*prefix, tap.SPANPROF, "record", "-o", "x.folded", "--", "sh", "-c",
+                                        "nice > its; exec sleep 60"], env=session.clean_environment(), cwd=where)
+                tap.wait_until(lambda: os.getpriority(os.PRIO_PROCESS, recording.pid) == min(wanted, -10), "its hurry")
+                tap.wait_until(lambda: (where / "its").exists() and (where / "its").read_text(), "COMMAND")
+                self.assertEqual(int((where / "its").read_text()), wanted)
+                recording.stop(signal.SIGINT)
+
     def test_ticks_of_strangers_that_nobody_judged_are_no_coverage(self):
         """While the daemon is held up the ring is filled by processes that it has never seen."""
         victim = self.victim("chain", 200)
