@@ -140,3 +140,48 @@ static inline void make_elf(Bytes *elf, const Bytes *frame, const char *name) {
         elf->size = FRAME_AT;
         put(elf, frame->data, frame->size);
 }
+
+/* The same with @debug as .debug_frame beside it: behind all else, with a section table of its own. */
+static inline void make_elf_beside(Bytes *elf, const Bytes *frame, const Bytes *debug) {
+        Elf64_Shdr sections[4] = { 0 };
+        Elf64_Ehdr ehdr;
+        size_t at;
+
+        make_elf(elf, frame, ".eh_frame");
+        memcpy(&ehdr, elf->data, sizeof(ehdr));
+        memcpy(sections, elf->data + ehdr.e_shoff, 3 * sizeof(sections[0]));
+        strcpy((char *)elf->data + sections[1].sh_offset + 32, ".debug_frame");
+        while (elf->size % 8)
+                put_u8(elf, 0);
+        at = elf->size;
+        put(elf, debug->data, debug->size);
+        sections[3] = (Elf64_Shdr){
+                .sh_type = SHT_PROGBITS, .sh_name = 32, .sh_offset = at, .sh_size = debug->size
+        };
+        ehdr.e_shnum = 4;
+        ehdr.e_shoff = elf->size;
+        put(elf, sections, sizeof(sections));
+        memcpy(elf->data, &ehdr, sizeof(ehdr));
+}
+
+/* A CIE of .debug_frame as put_cie() has it, and a function with CFA = rsp + @offset. */
+static inline void put_debug_cie(Bytes *bytes) {
+        size_t at = bytes->size;
+
+        put_u32(bytes, 0);
+        put_u32(bytes, UINT32_MAX);
+        PUT_CODE(bytes, 1, 0, 1, 0x78, 16);
+        PUT_CODE(bytes, 0x0c, 7, 8, 0x90, 1);
+        end_entry(bytes, at);
+}
+
+static inline void put_debug_fde(Bytes *bytes, uint64_t start, uint64_t size, uint8_t offset) {
+        size_t at = bytes->size;
+
+        put_u32(bytes, 0);
+        put_u32(bytes, 0);
+        put_u64(bytes, start);
+        put_u64(bytes, size);
+        PUT_CODE(bytes, 0x0e, offset);
+        end_entry(bytes, at);
+}

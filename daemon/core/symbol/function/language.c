@@ -26,7 +26,7 @@
 
 enum {
         MAX_UNIT = 256,                 /* bytes of a unit's name */
-        MAX_FOLDERS = 16,               /* of a Nim module: each may be the first of its names */
+        MAX_FOLDERS = 16,               /* folders of a Nim module: each may be the first in a name */
         MAX_TUPLE = 64,                 /* parts, which is GHC's own limit */
 };
 

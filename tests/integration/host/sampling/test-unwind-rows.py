@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 
+import session
 import tap
 from readelf_rows import LANDING_CODE, Table, compare, problems, readelf
 
@@ -22,6 +23,9 @@ PROGRAMS = [
     "/usr/bin/python3", "/usr/bin/bash", "/usr/bin/git", "/usr/bin/perl", "/usr/bin/openssl",
     "/usr/bin/ld.bfd"
 ]
+
+
+VICTIM = tap.SOURCE_DIR / "tests/victims/native/debug-frame.S"
 
 
 def machine_files():
@@ -95,6 +99,29 @@ class Rows(tap.TestCase):
                                "-Wl,--unresolved-symbols=ignore-all", "-no-pie", "-static")
         self.assertNotIn(".eh_frame", "\n".join(readelf("-SW", program)), "this toolchain tests nothing here")
         self.check(program, ".debug_frame")
+
+    def test_come_from_debug_frame_beside_eh_frame(self):
+        """An assembly file has its rows in .debug_frame alone, the C library's startup code in .eh_frame. Its
+        rows are readelf's, and stacks through it are whole. Without that section they end in it."""
+        where = self.directory()
+        program, without = where / "program", where / "without"
+        self.run_command([tap.need_tool("gcc"), "-o", program, VICTIM], expect=0)
+        self.run_command([tap.need_tool("objcopy"), "--remove-section=.debug_frame", program, without],
+                         expect=0)
+        self.check(program, ".debug_frame")
+        self.check(program)
+        for name, ends_early in ((program, False), (without, True)):
+            child = self.spawn([tap.SPANPROF, "record", "-F", "499", "--kernel-stacks=off", "-o",
+                                where / "x.folded", "--", name], env=session.clean_environment())
+            self.assertEqual(child.wait(), 0, child.err)
+            rows = [line.rsplit(" ", 1) for line in (where / "x.folded").read_text().splitlines()]
+            n_all = sum(int(n) for stack, n in rows if stack.endswith("hot"))
+            n_whole = sum(int(n) for stack, n in rows if stack.endswith(";main;top;mid;hot"))
+            self.assertGreater(n_all, 200, rows)
+            if ends_early:
+                self.assertEqual(n_whole, 0, rows)
+            else:
+                self.assertGreater(n_whole / n_all, 0.99, rows)
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--files"]:

@@ -53,8 +53,8 @@ Cfi *cfi_free(Cfi *cfi) {
         return NULL;
 }
 
-static int start(Cfi *cfi, uint32_t max_functions) {
-        int r = layout_read(&cfi->layout, &cfi->table);
+static int start(Cfi *cfi, uint32_t max_functions, LayoutCfi which) {
+        int r = layout_read(&cfi->layout, &cfi->table, which);
 
         if (r)
                 return r;
@@ -65,7 +65,7 @@ static int start(Cfi *cfi, uint32_t max_functions) {
         return 0;
 }
 
-int cfi_new(Cfi **cfip, int fd, uint32_t max_functions) {
+int cfi_new(Cfi **cfip, int fd, uint32_t max_functions, LayoutCfi which) {
         _cleanup_(cfi_freep) Cfi *cfi = allocate();
         int r;
 
@@ -78,14 +78,14 @@ int cfi_new(Cfi **cfip, int fd, uint32_t max_functions) {
                 r = reader_init_file(&cfi->table, fd);
         if (r)
                 return error_fold(r);
-        r = start(cfi, max_functions);
+        r = start(cfi, max_functions, which);
         if (r)
                 return r;
         *cfip = take(cfi);
         return 0;
 }
 
-int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions) {
+int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions, LayoutCfi which) {
         _cleanup_(cfi_freep) Cfi *cfi = allocate();
         int r;
 
@@ -94,7 +94,7 @@ int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_funct
         reader_init_memory(&cfi->entries, data, size);
         reader_init_memory(&cfi->cies, data, size);
         reader_init_memory(&cfi->table, data, size);
-        r = start(cfi, max_functions);
+        r = start(cfi, max_functions, which);
         if (r)
                 return r;
         *cfip = take(cfi);

@@ -6,8 +6,8 @@
  *
  * An ELF file → its functions in order of address, each with the rows that say
  * how to unwind from anywhere in it. It reads .eh_frame, or .debug_frame where
- * there is no .eh_frame. One bad entry costs that entry; it is counted, and the
- * rest goes on. Works in slices, keeps no globals, and never maps the file.
+ * there is no .eh_frame, or where that is asked for. One bad entry costs that
+ * entry; it is counted, and the rest goes on. Works in slices, keeps no globals, and never maps the file.
  */
 
 #include <stddef.h>
@@ -39,10 +39,10 @@ enum {
 /*
  * @fd: borrowed until cfi_free(). @max_functions: cap. Return: 0, CFI_E_NOT_ELF, _NO_TEXT, _NO_CFI, -ENOMEM.
  */
-int cfi_new(Cfi **cfip, int fd, uint32_t max_functions);
+int cfi_new(Cfi **cfip, int fd, uint32_t max_functions, LayoutCfi which);
 
 /* Reads memory instead of a file, for the vdso's image. */
-int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions);
+int cfi_new_memory(Cfi **cfip, const void *data, size_t size, uint32_t max_functions, LayoutCfi which);
 
 Cfi *cfi_free(Cfi *cfi);
 DEFINE_CLEANUP(Cfi, cfi_free)

@@ -151,11 +151,11 @@ static bool find_section(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr,
         return false;
 }
 
-static bool find_cfi(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr) {
-        if (read_eh_frame_hdr(layout, reader))
+static bool find_cfi(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr, LayoutCfi which) {
+        if (which == LAYOUT_CFI_FIRST && read_eh_frame_hdr(layout, reader))
                 return true;
         layout->table.n = 0;
-        if (find_section(layout, reader, ehdr, ".eh_frame"))
+        if (which == LAYOUT_CFI_FIRST && find_section(layout, reader, ehdr, ".eh_frame"))
                 return true;
         if (!find_section(layout, reader, ehdr, ".debug_frame"))
                 return false;
@@ -163,7 +163,7 @@ static bool find_cfi(Layout *layout, Reader *reader, const Elf64_Ehdr *ehdr) {
         return true;
 }
 
-int layout_read(Layout *layout, Reader *reader) {
+int layout_read(Layout *layout, Reader *reader, LayoutCfi which) {
         Elf64_Ehdr ehdr;
         int r;
 
@@ -171,7 +171,7 @@ int layout_read(Layout *layout, Reader *reader) {
         r = read_headers(layout, reader, &ehdr);
         if (r)
                 return r;
-        if (!find_cfi(layout, reader, &ehdr) || layout->section.offset > INT64_MAX)
+        if (!find_cfi(layout, reader, &ehdr, which) || layout->section.offset > INT64_MAX)
                 return LAYOUT_E_NO_CFI;
         /* Entries are known by 32-bit offsets; the largest section ever seen has 40 MiB. */
         layout->section.size = MIN(layout->section.size, (uint64_t)UINT32_MAX);

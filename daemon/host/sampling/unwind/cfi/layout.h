@@ -6,7 +6,8 @@
  *
  * Parts of an ELF file's headers that the unwinder needs: which addresses are text, and where the call frame
  * information lies. PT_GNU_EH_FRAME leads to it by way of .eh_frame_hdr. Statically linked glibc and musl
- * executables have none, so the section table is the second way, and .debug_frame the last.
+ * executables have none, so the section table is the second way, and .debug_frame the last. A file may have
+ * .debug_frame beside .eh_frame, of other functions: assembly asks for it, and GHC writes it.
  */
 
 #include <stdbool.h>
@@ -55,8 +56,14 @@ enum {
         LAYOUT_E_NO_CFI,                 /* no .eh_frame and no .debug_frame */
 };
 
+/* Which call frame information of a file is meant. */
+typedef enum LayoutCfi {
+        LAYOUT_CFI_FIRST,               /* the first of what there is */
+        LAYOUT_CFI_BESIDE,              /* .debug_frame alone */
+} LayoutCfi;
+
 /* Return: 0, LAYOUT_E_*. */
-int layout_read(Layout *layout, Reader *reader);
+int layout_read(Layout *layout, Reader *reader, LayoutCfi which);
 
 /*
  * File offset of the bytes from @address to the end of its segment. Return: false = the file has none there.

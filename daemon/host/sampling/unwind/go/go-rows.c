@@ -82,7 +82,7 @@ GoRows *go_rows_free(GoRows *rows) {
 
 /* Takes @rows over, of which the reader and the image are ready. Return: 0, GO_ROWS_E_NONE, -ENOMEM. */
 static int start(GoRows **rowsp, GoRows *rows, uint32_t max_functions) {
-        int r = layout_read(&rows->layout, &rows->code);
+        int r = layout_read(&rows->layout, &rows->code, LAYOUT_CFI_FIRST);
 
         if (!r || r == LAYOUT_E_NO_CFI)
                 r = go_functions_init(&rows->functions, &rows->image, 0, GO_ROWS_MAX_BYTES, false);

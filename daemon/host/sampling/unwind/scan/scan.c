@@ -323,7 +323,7 @@ static void sort(uint64_t *list, uint32_t n) {
 }
 
 static int start(Scan **scanp, Scan *scan) {
-        int r = layout_read(&scan->layout, &scan->reader);
+        int r = layout_read(&scan->layout, &scan->reader, LAYOUT_CFI_FIRST);
 
         r = (r && r != LAYOUT_E_NO_CFI) || !scan_arch_is_known() ? SCAN_E_NONE : read_file(scan);
         if (r) {

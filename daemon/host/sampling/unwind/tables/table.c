@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Merges two sources of functions by address, call frame information and a scan of the gaps or Go's table,
- * and packs their rows step by step.
+ * Merges two sources of functions by address and packs their rows step by step: call frame information, and
+ * Go's table or what .debug_frame has beside .eh_frame. Gaps that both leave may be scanned.
  */
 
 #include "host/sampling/unwind/tables/table.h"
@@ -27,7 +27,7 @@ enum {
         BYTES_A_STEP = 16,              /* bytes of a budget, which counts functions */
 };
 
-/* A source of functions in order of address: call frame information, or Go's table. */
+/* A source of functions in order of address. */
 typedef struct Source {
         CfiFunction function;           /* the next one */
         bool is_there, is_over;
@@ -35,11 +35,12 @@ typedef struct Source {
 
 struct TableBuilder {
         Cfi *cfi;                       /* NULL = none */
-        GoRows *go;                     /* NULL = not a program of Go */
+        Cfi *beside;                    /* .debug_frame beside .eh_frame, NULL = none */
+        GoRows *go;                     /* NULL = not a program of Go; then there is no `beside` */
         Scan *scan;                     /* NULL = code without a description gets no rows */
         uint64_t left;                  /* bytes that may be scanned still */
         uint64_t n_passed;              /* bytes that were not scanned */
-        Source cfi_source, go_source;
+        Source first, second;           /* `cfi`; `go` or `beside` */
         uint64_t end;                   /* end of the last function; 0 = none yet */
         uint64_t n_overlaps;            /* functions of one source that were cut where the other's begin */
         Layout layout;
@@ -52,30 +53,47 @@ TableBuilder *table_builder_free(TableBuilder *builder) {
         rows_deinit(&builder->rows);
         scan_free(builder->scan);
         go_rows_free(builder->go);
+        cfi_free(builder->beside);
         cfi_free(builder->cfi);
         free(builder);
         return NULL;
 }
 
-/* Takes all three over, of which two may be NULL. */
-static int new_builder(TableBuilder **builderp, Cfi *cfi, GoRows *go, Scan *scan, const TableLimits *limits) {
+/* The sources of one file: what cfi_new(), go_rows_new() and scan_new() have said and made. */
+typedef struct Sources {
+        int cfi_r, beside_r, go_r, scan_r;
+        Cfi *cfi, *beside;
+        GoRows *go;
+        Scan *scan;
+} Sources;
+
+static void free_sources(const Sources *sources) {
+        scan_free(sources->scan);
+        go_rows_free(sources->go);
+        cfi_free(sources->beside);
+        cfi_free(sources->cfi);
+}
+
+/* Takes all over, of which not all may be NULL. */
+static int new_builder(TableBuilder **builderp, const Sources *from, const TableLimits *limits) {
         _cleanup_(table_builder_freep) TableBuilder *builder = malloc(sizeof(*builder));
         int r;
 
         if (!builder) {
-                scan_free(scan);
-                go_rows_free(go);
-                cfi_free(cfi);
+                free_sources(from);
                 return error_origin(-ENOMEM);
         }
         memset(builder, 0, offsetof(TableBuilder, rows));
-        builder->layout = cfi ? *cfi_layout(cfi) : go ? *go_rows_layout(go) : *scan_layout(scan);
-        builder->cfi = cfi;
-        builder->go = go;
-        builder->scan = scan;
+        builder->layout = from->cfi ? *cfi_layout(from->cfi)
+                : from->go          ? *go_rows_layout(from->go)
+                                    : *scan_layout(from->scan);
+        builder->cfi = from->cfi;
+        builder->beside = from->beside;
+        builder->go = from->go;
+        builder->scan = from->scan;
         builder->left = limits->max_scan;
-        builder->cfi_source.is_over = !cfi;
-        builder->go_source.is_over = !go;
+        builder->first.is_over = !builder->cfi;
+        builder->second.is_over = !builder->go && !builder->beside;
         r = rows_init(&builder->rows, builder->layout.text_low, builder->layout.text_high, limits->max_bytes);
         if (r == ROWS_E_TOO_LARGE)
                 return TABLE_E_TOO_LARGE;
@@ -85,38 +103,34 @@ static int new_builder(TableBuilder **builderp, Cfi *cfi, GoRows *go, Scan *scan
         return 0;
 }
 
-/* The sources of one file: what cfi_new(), go_rows_new() and scan_new() have said and made. */
-typedef struct Sources {
-        int cfi_r, go_r, scan_r;
-        Cfi *cfi;
-        GoRows *go;
-        Scan *scan;
-} Sources;
-
 /* Takes the sources over. */
-static int choose(TableBuilder **builderp, const Sources *sources, const TableLimits *limits) {
+static int choose(TableBuilder **builderp, Sources *sources, const TableLimits *limits) {
         int r = sources->cfi_r, go_r = sources->go_r;
-        GoRows *go = sources->go;
-        Cfi *cfi = sources->cfi;
+        int fatal = sources->scan_r < 0 ? sources->scan_r : go_r < 0 ? go_r : MIN(sources->beside_r, 0);
 
-        if (sources->scan_r < 0 || go_r < 0 || (r && ((go_r && sources->scan_r) || r != CFI_E_NO_CFI))) {
-                scan_free(sources->scan);
-                go_rows_free(go);
-                cfi_free(cfi);
-                return sources->scan_r < 0 ? error_fold(sources->scan_r) : go_r < 0 ? error_fold(go_r) : r;
+        if (fatal || (r && ((go_r && sources->scan_r) || r != CFI_E_NO_CFI))) {
+                free_sources(sources);
+                return fatal ? error_fold(fatal) : r;
         }
         /* Go's own .debug_frame knows less than its table. */
-        if (go && cfi && cfi_layout(cfi)->section.is_debug_frame)
-                cfi = cfi_free(cfi);
-        return new_builder(builderp, cfi, go, sources->scan, limits);
+        if (sources->go && sources->cfi && cfi_layout(sources->cfi)->section.is_debug_frame)
+                sources->cfi = cfi_free(sources->cfi);
+        return new_builder(builderp, sources, limits);
+}
+
+static bool may_have_beside(const Sources *sources) {
+        return sources->go_r == GO_ROWS_E_NONE && sources->cfi &&
+                !cfi_layout(sources->cfi)->section.is_debug_frame;
 }
 
 int table_builder_new(TableBuilder **builderp, int fd, const TableLimits *limits) {
         Sources sources = { .go_r = GO_ROWS_E_NONE, .scan_r = SCAN_E_NONE };
 
-        sources.cfi_r = cfi_new(&sources.cfi, fd, limits->max_functions);
+        sources.cfi_r = cfi_new(&sources.cfi, fd, limits->max_functions, LAYOUT_CFI_FIRST);
         if (!sources.cfi_r || sources.cfi_r == CFI_E_NO_CFI)
                 sources.go_r = go_rows_new(&sources.go, fd, limits->max_functions);
+        if (may_have_beside(&sources))
+                sources.beside_r = cfi_new(&sources.beside, fd, limits->max_functions, LAYOUT_CFI_BESIDE);
         if (sources.go_r == GO_ROWS_E_NONE && limits->max_scan)
                 sources.scan_r = scan_new(&sources.scan, fd);
         return choose(builderp, &sources, limits);
@@ -126,9 +140,12 @@ int table_builder_new_memory(TableBuilder **builderp, const void *data, size_t s
                              const TableLimits *limits) {
         Sources sources = { .go_r = GO_ROWS_E_NONE, .scan_r = SCAN_E_NONE };
 
-        sources.cfi_r = cfi_new_memory(&sources.cfi, data, size, limits->max_functions);
+        sources.cfi_r = cfi_new_memory(&sources.cfi, data, size, limits->max_functions, LAYOUT_CFI_FIRST);
         if (!sources.cfi_r || sources.cfi_r == CFI_E_NO_CFI)
                 sources.go_r = go_rows_new_memory(&sources.go, data, size, limits->max_functions);
+        if (may_have_beside(&sources))
+                sources.beside_r = cfi_new_memory(&sources.beside, data, size, limits->max_functions,
+                                                  LAYOUT_CFI_BESIDE);
         if (sources.go_r == GO_ROWS_E_NONE && limits->max_scan)
                 sources.scan_r = scan_new_memory(&sources.scan, data, size);
         return choose(builderp, &sources, limits);
@@ -194,6 +211,8 @@ static int finish(TableBuilder *builder, Table *tablep) {
         };
         if (builder->cfi)
                 add_counts(&tablep->counts, cfi_counts(builder->cfi));
+        if (builder->beside)
+                add_counts(&tablep->counts, cfi_counts(builder->beside));
         if (builder->go)
                 add_counts(&tablep->counts, go_rows_counts(builder->go));
         if (builder->scan) {
@@ -205,44 +224,66 @@ static int finish(TableBuilder *builder, Table *tablep) {
         return 0;
 }
 
-/* Fetches the next function of both sources. Return: 0, TABLE_E_AGAIN, -ENOMEM. */
-static int fetch(TableBuilder *builder, uint64_t *budgetp) {
-        Source *cfi = &builder->cfi_source, *go = &builder->go_source;
+/* Return: 0, TABLE_E_AGAIN, -ENOMEM. */
+static int fetch_cfi(Cfi *cfi, Source *source, uint64_t *budgetp) {
         int r;
 
-        if (!*budgetp)
+        if (source->is_there || source->is_over)
+                return 0;
+        r = cfi_next(cfi, budgetp, &source->function);
+        if (r == CFI_E_AGAIN)
                 return TABLE_E_AGAIN;
-        if (!cfi->is_there && !cfi->is_over) {
-                r = cfi_next(builder->cfi, budgetp, &cfi->function);
-                if (r == CFI_E_AGAIN)
-                        return TABLE_E_AGAIN;
-                if (r && r != CFI_E_END)
-                        return error_fold(r);
-                cfi->is_over = r == CFI_E_END;
-                cfi->is_there = !r;
-        }
-        if (!go->is_there && !go->is_over) {
-                r = go_rows_next(builder->go, budgetp, &go->function);
-                go->is_over = r == GO_ROWS_E_END;
-                go->is_there = !r;
+        if (r && r != CFI_E_END)
+                return error_fold(r);
+        source->is_over = r == CFI_E_END;
+        source->is_there = !r;
+        return 0;
+}
+
+/* Fetches the next function of both sources. Return: 0, TABLE_E_AGAIN, -ENOMEM. */
+static int fetch(TableBuilder *builder, uint64_t *budgetp) {
+        Source *second = &builder->second;
+        int r = *budgetp ? fetch_cfi(builder->cfi, &builder->first, budgetp) : TABLE_E_AGAIN;
+
+        if (!r && builder->beside)
+                r = fetch_cfi(builder->beside, second, budgetp);
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        if (builder->go && !second->is_there && !second->is_over) {
+                r = go_rows_next(builder->go, budgetp, &second->function);
+                second->is_over = r == GO_ROWS_E_END;
+                second->is_there = !r;
         }
         return 0;
 }
 
-/* Takes the lower function, cut where the other begins. Return: NULL = none is left. */
+/*
+ * Whether a function of .debug_frame gets no row: .eh_frame has some of its code, or the linker has dropped
+ * it, and left its start at 0.
+ */
+static bool is_known(const TableBuilder *builder, const CfiFunction *function) {
+        return builder->beside && function == &builder->second.function &&
+                (function->start < builder->end || !function->start);
+}
+
+/*
+ * Takes the lower function, cut where the other begins; .debug_frame cuts nothing. Return: NULL = none is
+ * left.
+ */
 static CfiFunction *take_lower(TableBuilder *builder) {
-        Source *low = &builder->cfi_source, *high = &builder->go_source;
+        Source *low = &builder->first, *high = &builder->second;
         CfiFunction *function;
 
         if (!low->is_there || (high->is_there && high->function.start < low->function.start)) {
-                low = &builder->go_source;
-                high = &builder->cfi_source;
+                low = &builder->second;
+                high = &builder->first;
         }
         if (!low->is_there)
                 return NULL;
         low->is_there = false;
         function = &low->function;
-        if (high->is_there && high->function.start < function->end) {
+        if (high->is_there && high->function.start < function->end &&
+            (!builder->beside || high == &builder->first)) {
                 function->end = high->function.start;
                 builder->n_overlaps++;
         }
@@ -259,6 +300,8 @@ int table_builder_step(TableBuilder *builder, uint64_t budget, Table *tablep) {
                 if (r)
                         return r < 0 ? error_fold(r) : r;
                 function = take_lower(builder);
+                if (function && is_known(builder, function))
+                        continue;
                 r = fill_gap(builder, builder->end ?: builder->layout.text_low,
                              function ? function->start : builder->layout.text_high, &budget);
                 if (!r && !function && !builder->cfi && !builder->go && !scan_n_bytes(builder->scan))

@@ -12,7 +12,7 @@
 #include "host/sampling/unwind/cfi/reader.h"
 #include "host/sampling/unwind/tables/table.h"
 
-static Bytes frame, elf;
+static Bytes frame, debug, elf;
 static Table table;
 
 static int finish(TableBuilder *builder, uint64_t budget, unsigned *n_stepsp) {
@@ -85,6 +85,45 @@ Test(table, holds_functions_in_any_order) {
         expect_rsp(MAKER_TEXT + 0x37ff, 32);
         expect_none(MAKER_TEXT + 0x3800);
         expect_none(MAKER_TEXT + MAKER_TEXT_SIZE);
+}
+
+/* Rows of .debug_frame are for code of which .eh_frame says nothing, and for no part of what it describes. */
+Test(table, takes_from_debug_frame_what_eh_frame_lacks) {
+        size_t cie = put_cie(&frame);
+        unsigned n_steps;
+
+        put_fde(&frame, cie, MAKER_TEXT + 0x100, 0x100, 16);
+        put_fde(&frame, cie, MAKER_TEXT + 0x400, 0x100, 24);
+        put_fde(&frame, cie, MAKER_TEXT + 0x700, 0x100, 80);
+        debug.size = 0;
+        put_debug_cie(&debug);
+        put_debug_fde(&debug, MAKER_TEXT, 0x80, 32);
+        put_debug_fde(&debug, MAKER_TEXT + 0x100, 0x100, 40);   /* both describe it */
+        put_debug_fde(&debug, MAKER_TEXT + 0x180, 0x100, 48);   /* it begins in another */
+        put_debug_fde(&debug, MAKER_TEXT + 0x380, 0x100, 56);   /* it ends in another */
+        put_debug_fde(&debug, MAKER_TEXT + 0x600, 0x40, 64);
+        put_debug_fde(&debug, 0, 0x40, 72);                     /* the linker has dropped it */
+        put_debug_fde(&debug, MAKER_TEXT + 0x900, 0x40, 88);
+        make_elf_beside(&elf, &frame, &debug);
+        cr_assert_eq(build_with(&TABLE_LIMITS_DEFAULT, 1 << 20, &n_steps), 0);
+        expect_rsp(MAKER_TEXT, 32);
+        expect_none(MAKER_TEXT + 0x80);
+        expect_rsp(MAKER_TEXT + 0x100, 16);
+        expect_rsp(MAKER_TEXT + 0x1ff, 16);
+        expect_none(MAKER_TEXT + 0x200);
+        expect_rsp(MAKER_TEXT + 0x380, 56);
+        expect_rsp(MAKER_TEXT + 0x3ff, 56);
+        expect_rsp(MAKER_TEXT + 0x400, 24);
+        expect_rsp(MAKER_TEXT + 0x4ff, 24);
+        expect_none(MAKER_TEXT + 0x500);
+        expect_rsp(MAKER_TEXT + 0x63f, 64);
+        expect_rsp(MAKER_TEXT + 0x700, 80);
+        expect_rsp(MAKER_TEXT + 0x900, 88);
+        expect_none(MAKER_TEXT + 0x940);
+        cr_expect_eq(table.counts.n_entries, 10);
+        cr_expect_eq(build_with(&TABLE_LIMITS_DEFAULT, 200, &n_steps), 0, "the same in small steps");
+        expect_rsp(MAKER_TEXT + 0x3ff, 56);
+        expect_rsp(MAKER_TEXT + 0x900, 88);
 }
 
 Test(table, does_not_mark_padding_between_functions) {
