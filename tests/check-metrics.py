@@ -45,7 +45,7 @@ SECTIONS = [                    # heading, what the metrics' names begin with, a
     ("Waits and CPU of spans", "wait thread_cpu span_cpu outside_span split_span",
      "With `--off-cpu` ([OFFCPU.md](OFFCPU.md))."),
     ("Coroutines", "coroutine", "Stations of coroutines."),
-    ("Names", "names code_ symbol go_tables debuginfod naming", "Why a frame has a name, or has none "
+    ("Names", "names nameless code_ symbol go_tables debuginfod naming", "Why a frame has a name, or has none "
      "([Names of functions](OPERATING.md#names-of-functions))."),
     ("Export and spool", "export spool windows clock_steps validate volume certificate utf8 receiver",
      "Requests, and what waits ([The spool](OPERATING.md#the-spool)). `spanprof_receiver_…` says the same of each "

@@ -578,6 +578,28 @@
                 "windows that ended while files waited for the time that lines may take, 10 s and 1 s a minute") \
         X(NAMES_LATE, "frames_unnamed_total", "reason=\"late\"", \
                 "frames of windows sent before their name was there") \
+        X(NAMELESS_READER, "nameless_samples_total", "reason=\"runtime_late\"", \
+                "samples without a name, since the reader of their runtime was not ready, or had no time") \
+        X(NAMELESS_RUNTIME, "nameless_samples_total", "reason=\"runtime_unknown\"", \
+                "samples without a name, since this release of their runtime is not read") \
+        X(NAMELESS_UNLOADED, "nameless_samples_total", "reason=\"unloaded\"", \
+                "samples without a name, since their runtime had dropped the function before it was read") \
+        X(NAMELESS_CODE, "nameless_samples_total", "reason=\"made_code\"", \
+                "samples without a name, in code made at run time that no file of the program names") \
+        X(NAMELESS_FILE, "nameless_samples_total", "reason=\"no_file\"", \
+                "samples without a name, in a file that could not be read, or that is no program") \
+        X(NAMELESS_UNMAPPED, "nameless_samples_total", "reason=\"no_mapping\"", \
+                "samples without a name, outside of all that their process has mapped") \
+        X(NAMELESS_GONE, "nameless_samples_total", "reason=\"gone\"", \
+                "samples without a name, since their process had ended before it, or its file, was looked at") \
+        X(NAMELESS_LATE, "nameless_samples_total", "reason=\"symbols_late\"", \
+                "samples without a name, since the symbols of their file were not read yet") \
+        X(NAMELESS_STRIPPED, "nameless_samples_total", "reason=\"no_symbols\"", \
+                "samples without a name, in files without symbols, or none at that place") \
+        X(NAMELESS_UNREAD, "nameless_samples_total", "reason=\"symbols_unread\"", \
+                "samples without a name, since the symbols of their file could not be read") \
+        X(NAMELESS_NO_ROOM, "nameless_samples_total", "reason=\"over_cap\"", \
+                "samples without a name, since too many names or processes with a runtime were known") \
         X(NAMES_FORGOTTEN, "names_forgotten_total", "", \
                 "names dropped from memory for want of room; looked up again when needed") \
         X(UPLOADS_UPLOADED, "symbol_uploads_total", "result=\"uploaded\"", \

@@ -151,6 +151,8 @@ int naming_window(Naming *naming, Window *window) {
 
         if (!r && naming->objects)
                 r = object_names_apply(naming->objects, window);
+        if (!r && naming->objects)
+                object_names_count(naming->objects, window);
         stat_add(COUNTER_STAGE_NAMING_NS, clock_monotonic_ns() - begin_ns);
         return r ? error_fold(r) : 0;
 }

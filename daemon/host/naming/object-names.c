@@ -101,6 +101,7 @@ typedef struct Name {
         uint32_t name, linkage_name;    /* Intern texts; NO_TEXT = the same as name */
         NameState state;
         bool is_lined;                  /* lines were asked for */
+        uint16_t nameless;              /* counter of why there is none, in NAME_NEW and NAME_NONE */
         const LineTexts *lines;         /* NULL = none */
         struct Name *next_asked;        /* next name of its object that is not sent */
 } Name;
@@ -326,6 +327,7 @@ static int find_name(ObjectNames *names, NamedObject *object, uint64_t address, 
                 if (!name)
                         return error_origin(-ENOMEM);
                 name->address = address;
+                name->nameless = COUNTER_NAMELESS_LATE;
                 r = hashmap_put(&object->names, address, name);
                 if (r)
                         return error_fold(r);
@@ -333,6 +335,12 @@ static int find_name(ObjectNames *names, NamedObject *object, uint64_t address, 
         }
         *namep = name;
         return 0;
+}
+
+static enum counter nameless_by(enum counter why) {
+        return why == COUNTER_NAMES_GONE ? COUNTER_NAMELESS_GONE
+                : why == COUNTER_NAMES_DROPPED ? COUNTER_NAMELESS_NO_ROOM
+                                               : COUNTER_NAMELESS_UNREAD;
 }
 
 /* Gives back addresses that will not be answered. */
@@ -343,6 +351,7 @@ static void give_back(ObjectNames *names, const NameJob *job, enum counter why) 
                 Name *name = job->names[i];
 
                 name->state = NAME_NEW;
+                name->nameless = nameless_by(why);
         }
 }
 
@@ -575,6 +584,19 @@ static enum counter counter_of(const NameJob *job, uint32_t i) {
         return job->found[i].name ? COUNTER_NAMES_NAMED : counters[job->found[i].state];
 }
 
+/* Why an address has no name of which the file was looked at. */
+static enum counter nameless_of(SymbolState state) {
+        switch (state) {
+        case SYMBOL_STATE_NAMED:
+        case SYMBOL_STATE_DYNAMIC:
+        case SYMBOL_STATE_STRIPPED:
+        case SYMBOL_STATE_NO_ID:
+                return COUNTER_NAMELESS_STRIPPED;
+        default:
+                return COUNTER_NAMELESS_UNREAD;
+        }
+}
+
 /* Keeps the text of a name, which stays unknown without room. Return: whether it is there. */
 static bool keep_text(ObjectNames *names, const char *text, uint32_t *indexp) {
         int r;
@@ -596,6 +618,7 @@ static void take_answer(ObjectNames *names, const NameJob *job, uint32_t i) {
         stat_add(counter_of(job, i), 1);
         object->is_unlined = true;
         name->state = job->serial == object->serial ? NAME_NONE : NAME_NEW;
+        name->nameless = job->found[i].name ? COUNTER_NAMELESS_NO_ROOM : nameless_of(job->found[i].state);
         if (!job->found[i].name || !keep_text(names, job->found[i].name, &name->name))
                 return;
         name->linkage_name = NO_TEXT;
@@ -1036,6 +1059,48 @@ int object_names_apply(ObjectNames *names, Window *window) {
         stat_add(COUNTER_LINES_OVER_BUDGET,
                  names->liner && names->lines_left_ns <= 0 && most_used(names, true));
         return 0;
+}
+
+/* ---- samples without a name ---- */
+
+/* The innermost frame of a stack that is not the kernel's; FRAME_WORD_EMPTY = there is none. */
+static FrameWord user_leaf(const Window *window, uint32_t stack, WindowFrame *framep) {
+        size_t n;
+        const FrameWord *words = window_get_stack(window, stack, &n);
+
+        for (size_t i = 0; i < n; i++) {
+                *framep = window_expand_frame(window, words[i]);
+                if (strcmp(window_get_string(window, framep->type, NULL), "kernel") != 0)
+                        return words[i];
+        }
+        return FRAME_WORD_EMPTY;
+}
+
+static enum counter why_nameless(const ObjectNames *names, FrameWord word) {
+        const Name *name = hashmap_get(&names->words, word);
+
+        if (!name || name->state == NAME_KNOWN)
+                return COUNTER_NAMELESS_NO_ROOM;
+        return name->state == NAME_NEW || name->state == NAME_NONE ? name->nameless : COUNTER_NAMELESS_LATE;
+}
+
+void object_names_count(const ObjectNames *names, const Window *window) {
+        if (names->window_serial != window_serial(window))
+                return;
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                for (uint32_t j = 0; profile->type == PROFILE_CPU && j < profile->n_samples; j++) {
+                        WindowSample sample;
+                        WindowFrame frame;
+                        FrameWord leaf;
+
+                        window_get_sample(window, i, j, &sample);
+                        leaf = user_leaf(window, sample.stack, &frame);
+                        if (leaf != FRAME_WORD_EMPTY && frame.module && !frame.function)
+                                stat_add(why_nameless(names, leaf), sample.n_events);
+                }
+        }
 }
 
 int object_names_wait(ObjectNames *names, uint64_t end_ns) {

@@ -73,6 +73,12 @@ int object_names_work(ObjectNames *names, bool sends_all);
 /* Gives the frames of @window, closed or not, the names that are there. Return: 0, -ENOMEM. */
 int object_names_apply(ObjectNames *names, Window *window);
 
+/*
+ * After that, of a closed window: counts its samples whose innermost user frame is in a file and has no name,
+ * by reason (NAMELESS_*).
+ */
+void object_names_count(const ObjectNames *names, const Window *window);
+
 /* Waits until every question has its answer, or @end_ns. Return: 0, -ENOMEM. */
 int object_names_wait(ObjectNames *names, uint64_t end_ns);
 

@@ -210,8 +210,11 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         *is_latep = !r && at.is_late;
         if (r || at.is_late)
                 return r;
-        return window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
-                             (int64_t)sample->header->value, sample->header->time_ns);
+        r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
+                          (int64_t)sample->header->value, sample->header->time_ns);
+        if (!r && frames_nameless(aggregator->frames) < COUNTER_N)
+                stat_add(frames_nameless(aggregator->frames), 1);
+        return r;
 }
 
 static int add(Aggregator *aggregator, const Program *program, const Sample *sample,

@@ -56,6 +56,7 @@ typedef struct CachedStack {
         uint32_t stack;                 /* index in the window */
         uint32_t is_root;               /* the last user frame is one */
         uint32_t is_unproved;           /* it ends at a frame that may be another function's */
+        enum counter nameless;          /* as frames_nameless() */
         uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* counts of one sample of it */
 } CachedStack;
 
@@ -79,6 +80,7 @@ struct Frames {
         bool is_preliminary;
         bool is_late;                   /* a name of its runtime may be known in a moment */
         bool is_unmade;                 /* it waits for that, or for where its code begins */
+        enum counter nameless;          /* as frames_nameless(), of the stack that is made, or was last */
         uint64_t window_serial;         /* the window that `modules` and the cache are for */
         Intern keys;
         CachedStack *stacks;            /* by index of the key */
@@ -384,6 +386,37 @@ static int runtime_frame(Frames *frames, Window *window, const StackInput *input
         return r;
 }
 
+/* Whether nothing is known of a frame but its address. */
+static bool is_unknown(const Window *window, FrameWord word) {
+        WindowFrame frame = window_expand_frame(window, word);
+
+        return !frame.module && !frame.function;
+}
+
+/* Why the innermost frame of @input, which has just been made, has no name. */
+static enum counter why_nameless(const Frames *frames, const StackInput *input) {
+        static const enum counter lacks[] = {
+                [RUNTIMES_LACK_NONE] = COUNTER_NAMELESS_CODE,
+                [RUNTIMES_LACK_NOTHING] = COUNTER_NAMELESS_CODE,
+                [RUNTIMES_LACK_TIME] = COUNTER_NAMELESS_READER,
+                [RUNTIMES_LACK_SUPPORT] = COUNTER_NAMELESS_RUNTIME,
+                [RUNTIMES_LACK_ROOM] = COUNTER_NAMELESS_NO_ROOM,
+        };
+        const Mapping *mapping = frames->answers[0].mapping;
+        bool is_known = is_of_runtime(input->user[0]);
+        RuntimesLack lack = RUNTIMES_LACK_NONE;
+
+        if (!is_known && !mapping)
+                return input->process->n_mappings ? COUNTER_NAMELESS_UNMAPPED : COUNTER_NAMELESS_GONE;
+        if (!is_known && mapping->kind != MAPPING_ANONYMOUS)
+                return COUNTER_NAMELESS_FILE;
+        if (frames->runtimes)
+                lack = runtimes_lack(frames->runtimes, input->process);
+        if (is_known && lack <= RUNTIMES_LACK_NOTHING)
+                return frames->is_late ? COUNTER_NAMELESS_READER : COUNTER_NAMELESS_UNLOADED;
+        return lacks[lack];
+}
+
 /* *np: frames made. */
 static int user_frames(Frames *frames, Window *window, const StackInput *input, FrameWord *to, size_t *np) {
         size_t max = MAX_FRAMES - input->n_kernel, n = 0, n_made = 1;
@@ -400,6 +433,8 @@ static int user_frames(Frames *frames, Window *window, const StackInput *input, 
                                           max - n - (input->n_user - i - 1), &to[n], &n_made);
                 else
                         r = user_frame(frames, window, input, mapping, instruction(input->user, i), &to[n]);
+                if (!r && !i && is_unknown(window, to[0]))
+                        frames->nameless = why_nameless(frames, input);
                 n += is_of_runtime(input->user[i]) ? n_made : 1;
         }
         *np = n;
@@ -513,6 +548,7 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
 
         read_frame_counters(before);
         frames->is_preliminary = frames->is_late = false;
+        frames->nameless = COUNTER_N;
         frames->last.mapping = NULL;
         frames->n_files = 0;
         r = kernel_frames(frames, window, input, frames->words);
@@ -533,6 +569,7 @@ static int build(Frames *frames, Window *window, const StackInput *input, Cached
                                                           instruction(input->user, last));
         for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
                 stackp->n_frames[i] = (uint16_t)(stat_get(frame_counters[i]) - before[i]);
+        stackp->nameless = frames->nameless;
         return 0;
 }
 
@@ -624,6 +661,7 @@ static int find_stack(Frames *frames, Window *window, const StackInput *input, e
         if (process_is_current(process, input->time_ns) &&
             !intern_find(&frames->keys, &frames->key, key_size, &index)) {
                 *stackp = frames->stacks[index];
+                frames->nameless = stackp->nameless;
                 for (size_t i = 0; i < ARRAY_SIZE(frame_counters); i++)
                         stat_add(frame_counters[i], stackp->n_frames[i]);
                 return 0;
@@ -647,6 +685,10 @@ int frames_stack(Frames *frames, Window *window, const StackInput *input, enum a
         if (*endp == ABI_STACK_FP_END && stack.is_root)
                 *endp = ABI_STACK_COMPLETE;
         return 0;
+}
+
+enum counter frames_nameless(const Frames *frames) {
+        return frames->nameless;
 }
 
 bool frames_are_late(const Frames *frames) {

@@ -17,6 +17,7 @@
 
 #include "border/abi.h"
 #include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
 #include "core/profile/window.h"
 #include "host/sampling/frames/kernel-symbols.h"
 #include "host/sampling/process/process.h"
@@ -106,6 +107,12 @@ typedef struct StackInput {
  */
 int frames_stack(Frames *frames, Window *window, const StackInput *input, enum abi_stack_end *endp,
                  uint32_t *stackp);
+
+/*
+ * The counter of why the innermost user frame of that stack has no name; COUNTER_N = it has one, there is no
+ * such frame, or it is in a file, whose names come when the window closes.
+ */
+enum counter frames_nameless(const Frames *frames);
 
 /* Whether the last input might wait, and what it may wait for was late. No frame of it was counted. */
 bool frames_are_late(const Frames *frames);

@@ -592,6 +592,11 @@ static bool yields(const Registered *runtime, const Mapping *mapping) {
         return runtime->ops->yields && runtime->ops->yields(mapping->object->runtimes.says);
 }
 
+static bool is_awaited(const Mapping *mapping) {
+        return mapping->kind == MAPPING_FILE && object_is_awaited(mapping->object) &&
+               object_may_be_runtime(mapping->object);
+}
+
 /* *runtimep: NULL = none that is known (yet); else *mappingp is of its object. */
 static int find_runtime(Runtimes *runtimes, const Process *process, Registered **runtimep,
                         const Mapping **mappingp) {
@@ -604,7 +609,7 @@ static int find_runtime(Runtimes *runtimes, const Process *process, Registered *
                 if (mapping->kind != MAPPING_FILE)
                         continue;
                 /* The first one that has a runtime decides, so those behind it wait, too. */
-                if (object_is_awaited(mapping->object) && object_may_be_runtime(mapping->object)) {
+                if (is_awaited(mapping)) {
                         *runtimep = NULL;
                         return 0;
                 }
@@ -1184,6 +1189,20 @@ bool runtimes_has(const Runtimes *runtimes, uint64_t generation) {
         const Known *known = hashmap_get(&runtimes->processes, generation);
 
         return known && known->runtime->ops->frames;
+}
+
+RuntimesLack runtimes_lack(const Runtimes *runtimes, const Process *process) {
+        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+
+        if (known)
+                return known->is_attached  ? RUNTIMES_LACK_NOTHING
+                        : known->is_refused ? RUNTIMES_LACK_SUPPORT
+                        : known->entry      ? RUNTIMES_LACK_ROOM
+                                            : RUNTIMES_LACK_TIME;
+        for (size_t i = 0; i < process->n_mappings; i++)
+                if (is_awaited(&process->mappings[i]))
+                        return RUNTIMES_LACK_TIME;
+        return RUNTIMES_LACK_NONE;
 }
 
 bool runtimes_is_idle(const Runtimes *runtimes, uint64_t generation, bool polls, const uint64_t *words,

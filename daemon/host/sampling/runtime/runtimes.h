@@ -221,6 +221,17 @@ int runtimes_locks(Runtimes *runtimes, const Process *process, RuntimeLocks *loc
 /* A sample of the program, of @time_ns, says that there may be spans, and that it is not known where. */
 void runtimes_want_spans(Runtimes *runtimes, uint64_t generation, uint64_t time_ns);
 
+/* Why code of a process has no names of its runtime. */
+typedef enum RuntimesLack {
+        RUNTIMES_LACK_NONE,             /* no runtime is known of it */
+        RUNTIMES_LACK_NOTHING,          /* the runtime is read */
+        RUNTIMES_LACK_TIME,             /* the runtime was not read yet, or nobody knows if there is one */
+        RUNTIMES_LACK_SUPPORT,          /* the release is not read */
+        RUNTIMES_LACK_ROOM,             /* too many processes have such a runtime */
+} RuntimesLack;
+
+RuntimesLack runtimes_lack(const Runtimes *runtimes, const Process *process);
+
 /* Whether the program has a runtime with frames of its own: walked by it, soon to be, or not at all. */
 bool runtimes_has(const Runtimes *runtimes, uint64_t generation);
 

@@ -19,6 +19,7 @@
 #include "core/build-revision.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/config/config-effective.h"
+#include "host/service/control/nameless.h"
 #include "host/service/control/openmetrics.h"
 
 enum { MAX_GO_GROUPS = 16 };            /* lines of the status that tell of programs of Go */
@@ -363,6 +364,17 @@ static void append_naming(Text *text, const Metrics *m) {
         text_printf(text, "\n");
 }
 
+static void append_nameless(Text *text) {
+        const Nameless nameless = nameless_count();
+
+        if (!nameless.n_samples)
+                return;
+        text_printf(text, "nameless     %.1f %% of %" PRIu64 " samples have no name of their innermost function%s",
+                    100 * nameless_ratio(&nameless), nameless.n_samples, nameless.n ? ":" : "");
+        nameless_append_reasons(text);
+        text_printf(text, "\n");
+}
+
 static void append_hidden(Text *text, const KernelFiles *files, KernelFile file) {
         text_printf(text, "%s %s; %s\n", kernel_file_path(file), kernel_file_cause(files->states[file]),
                     kernel_file_advice(files->states[file]));
@@ -555,6 +567,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
         if (m->files)
                 append_kernel(text, m);
         append_naming(text, m);
+        append_nameless(text);
         append_runtimes(text, m);
         if (m->has_uploads)
                 append_uploads(text, m);
@@ -594,13 +607,14 @@ static void append_json_sampling(JsonWriter *json, const Metrics *m) {
         json_decimal(json, "stolen_ratio", m->coverage.stolen, 4);
 }
 
-static void append_json_losses(JsonWriter *json) {
+/* The counters of @metric that are not 0. */
+static void append_json_reasons(JsonWriter *json, const char *key, const char *metric) {
         json_line(json, 2);
-        json_open(json, "lost_by_reason", '{');
+        json_open(json, key, '{');
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 _cleanup_(text_deinit) Text reason = { 0 };
 
-                if (strcmp(stat_metric(counter), "lost_total") || !stat_get(counter) ||
+                if (strcmp(stat_metric(counter), metric) || !stat_get(counter) ||
                     counter == COUNTER_LOST_NOT_TARGET)
                         continue;
                 append_label_value(&reason, stat_label(counter));
@@ -624,6 +638,8 @@ static void append_json_export(JsonWriter *json, const Metrics *m) {
 }
 
 static void append_json_naming(JsonWriter *json, const Metrics *m) {
+        const Nameless nameless = nameless_count();
+
         json_line(json, 2);
         json_text(json, "symbols", m->naming.objects ? "local" : m->has_uploads ? "upload" : "remote");
         json_number(json, "names_waiting", m->naming.n_waiting);
@@ -631,6 +647,9 @@ static void append_json_naming(JsonWriter *json, const Metrics *m) {
         json_number(json, "naming_bytes", m->naming.memory);
         json_number(json, "symbol_table_bytes", m->naming.table_bytes);
         json_number(json, "max_symbol_table_bytes", m->naming.max_table_bytes);
+        json_line(json, 2);
+        json_decimal(json, "nameless_ratio", nameless_ratio(&nameless), 4);
+        append_json_reasons(json, "nameless_by_reason", "nameless_samples_total");
 }
 
 static void append_json_kernel(JsonWriter *json, const Metrics *m) {
@@ -748,7 +767,7 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 json_text(&json, texts[i].key, texts[i].value);
         }
         append_json_sampling(&json, m);
-        append_json_losses(&json);
+        append_json_reasons(&json, "lost_by_reason", "lost_total");
         append_json_export(&json, m);
         append_json_kernel(&json, m);
         append_json_naming(&json, m);

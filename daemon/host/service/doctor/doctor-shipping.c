@@ -23,7 +23,13 @@
 #include "host/service/config/backend.h"
 #include "host/service/config/config-exporter.h"
 #include "host/service/control/control.h"
+#include "host/service/control/nameless.h"
 #include "host/service/doctor/doctor.h"
+
+enum {
+        MAX_LINE = 512,                 /* bytes of a line of the status */
+        NAMELESS_PERCENT = 5,           /* samples without a name that are worth a warning */
+};
 
 #define TIME_LIMIT_NS (5 * NS_PER_SEC)
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"       /* as core/symbol/function/symbolizer.h */
@@ -38,25 +44,41 @@ static void check_switch(Doctor *doctor) {
                            "is on: nothing is sampled");
 }
 
-/* Takes the coverage that the running daemon reports. */
-static void check_coverage(Doctor *doctor, const char *path) {
+void doctor_judge_nameless(Doctor *doctor, const char *line) {
+        bool is_much = strtod(line, NULL) >= NAMELESS_PERCENT;
+
+        doctor_add(doctor, "nameless", is_much ? DOCTOR_WARN : DOCTOR_OK, is_much ? nameless_fix_in(line) : NULL,
+                   "%s", line);
+}
+
+/* Copies what the status says behind @word at the begin of a line. Return: whether there is such a line. */
+static bool find_line(const char *status, const char *word, char *line, size_t size) {
+        const char *at = strstr(status, word);
+
+        if (!at)
+                return false;
+        at += strlen(word);
+        at += strspn(at, " ");
+        snprintf(line, size, "%.*s", (int)strcspn(at, "\n"), at);
+        return true;
+}
+
+/* Takes coverage, and the share of samples without a name, that the running daemon reports. */
+static void check_samples(Doctor *doctor, const char *path) {
         _cleanup_(text_deinit) Text answer = { 0 };
-        CoverageCause cause;
-        const char *line;
-        size_t size;
+        char line[MAX_LINE];
         int status;
 
         if (control_ask(path, "GET", "/status", &status, &answer) || status != 200 || !answer.data)
                 return;
-        line = strstr(answer.data, "\ncoverage ");
-        if (!line)
-                return;
-        line += 1 + strcspn(line + 1, " ");
-        line += strspn(line, " ");
-        size = strcspn(line, "\n");
-        answer.data[line - answer.data + (ptrdiff_t)size] = 0;
-        cause = coverage_cause_in(line);
-        doctor_add(doctor, "coverage", cause ? DOCTOR_WARN : DOCTOR_OK, coverage_cause_fix(cause), "%s", line);
+        if (find_line(answer.data, "\ncoverage ", line, sizeof(line))) {
+                CoverageCause cause = coverage_cause_in(line);
+
+                doctor_add(doctor, "coverage", cause ? DOCTOR_WARN : DOCTOR_OK, coverage_cause_fix(cause), "%s",
+                           line);
+        }
+        if (find_line(answer.data, "\nnameless ", line, sizeof(line)))
+                doctor_judge_nameless(doctor, line);
 }
 
 /* Where packages and administrators put it. */
@@ -85,7 +107,7 @@ static void check_daemon(Doctor *doctor) {
                 if (!doctor->view.pid)
                         doctor_add(doctor, "sandbox", DOCTOR_WARN, "sudo systemctl restart spanprof && sudo spanprof doctor",
                                    "the daemon that runs does not say what it can read: it is older than this command");
-                check_coverage(doctor, path);
+                check_samples(doctor, path);
         } else if (errno == EACCES) {
                 doctor_add(doctor, "daemon", DOCTOR_WARN, "sudo spanprof doctor",
                            "%s is for root and the group of the daemon: all this is as this command sees it", path);

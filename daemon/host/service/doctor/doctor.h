@@ -77,6 +77,7 @@ void doctor_check_shipping(Doctor *doctor);
  * configuration, @lockdown of securityfs, @state of adjtimex(2).
  */
 void doctor_judge_capabilities(Doctor *doctor, uint64_t set);
+void doctor_judge_nameless(Doctor *doctor, const char *line);
 void doctor_judge_files(Doctor *doctor, const KernelFiles *files);
 void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);

@@ -149,6 +149,66 @@ Test(object_names, names_functions_of_programs_libraries_and_the_vdso) {
         (void)vdso;
 }
 
+/* A copy of this program that is mapped and has no path any more. Return: where the marker is in it. */
+static char *map_deleted_copy(void) {
+        const Mapping *mapping = mapping_of((uintptr_t)object_names_marker);
+        char path[] = "/tmp/spanprof-test-XXXXXX", command[128];
+        int fd = mkstemp(path);
+        char *map;
+
+        snprintf(command, sizeof(command), "cat /proc/%d/exe >%s", getpid(), path);
+        cr_assert_eq(system(command), 0);
+        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+                   (off_t)mapping->offset);
+        cr_assert_neq(map, MAP_FAILED);
+        cr_assert_eq(unlink(path), 0);
+        close(fd);
+        return map + ((uintptr_t)object_names_marker - mapping->start);
+}
+
+/* A sample of @word below @outer. */
+static void add_sample(FrameWord word, FrameWord outer, uint32_t n) {
+        const FrameWord words[] = { word, outer };
+        uint32_t resource, profile, number;
+
+        cr_assert_eq(window_resource(window, 1, &resource), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_CPU, &profile), 0);
+        cr_assert_eq(window_stack(window, words, 2, &number), 0);
+        for (uint32_t i = 0; i < n; i++)
+                cr_assert_eq(window_sample(window, profile, number, 0, 0, 1, 1), 0);
+}
+
+Test(object_names, counts_samples_whose_innermost_function_has_no_name) {
+        FrameWord marker = want((uintptr_t)object_names_marker),
+                  library = want((uintptr_t)library_function());
+
+        add_sample(marker, library, 3);
+        add_sample(library, marker, 4);
+        cr_assert_eq(window_close(window, 2), 0);
+        cr_assert_eq(object_names_apply(names, window), 0);
+        object_names_count(names, window);
+        cr_assert_eq(stat_get(COUNTER_NAMELESS_LATE), 7, "nothing was read");
+        cr_assert_eq(object_names_wait(names, clock_monotonic_ns() + LONG_NS), 0);
+        cr_assert_eq(object_names_apply(names, window), 0);
+        object_names_count(names, window);
+        cr_assert_eq(stat_get(COUNTER_NAMELESS_LATE), 7, "all have names");
+}
+
+Test(object_names, counts_samples_of_a_process_that_was_gone) {
+        char *copy = map_deleted_copy();
+        FrameWord word;
+
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        process->start_time_ns += 1;
+        word = want((uintptr_t)copy);
+        add_sample(word, word, 5);
+        cr_assert_eq(window_close(window, 2), 0);
+        answer();
+        object_names_count(names, window);
+        cr_assert_eq(stat_get(COUNTER_NAMELESS_GONE), 5);
+        cr_assert_eq(stat_get(COUNTER_NAMELESS_LATE), 0);
+}
+
 Test(object_names, goes_without_names_that_are_late_and_has_them_in_the_next_window) {
         FrameWord word = want((uintptr_t)object_names_marker);
 
@@ -299,23 +359,6 @@ Test(object_names, needs_no_process_for_a_file_that_lies_at_its_path) {
         word = want((uintptr_t)object_names_marker);
         answer();
         cr_assert_str_eq(name_of(word), "object_names_marker");
-}
-
-/* A copy of this program that is mapped and has no path any more. Return: where the marker is in it. */
-static char *map_deleted_copy(void) {
-        const Mapping *mapping = mapping_of((uintptr_t)object_names_marker);
-        char path[] = "/tmp/spanprof-test-XXXXXX", command[128];
-        int fd = mkstemp(path);
-        char *map;
-
-        snprintf(command, sizeof(command), "cat /proc/%d/exe >%s", getpid(), path);
-        cr_assert_eq(system(command), 0);
-        map = mmap(NULL, mapping->end - mapping->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
-                   (off_t)mapping->offset);
-        cr_assert_neq(map, MAP_FAILED);
-        cr_assert_eq(unlink(path), 0);
-        close(fd);
-        return map + ((uintptr_t)object_names_marker - mapping->start);
 }
 
 /* A process that has ended is no reason to wait: the next one that maps the file is asked at once. */

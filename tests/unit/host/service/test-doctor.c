@@ -208,6 +208,15 @@ Test(doctor, knows_that_perfmon_passes_a_paranoid_kernel) {
         }
 }
 
+Test(doctor, warns_of_a_twentieth_of_samples_without_a_name) {
+        doctor_judge_nameless(&doctor, "4.9 % of 100 samples have no name of their innermost function: 4.9 % a cap was met");
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
+        doctor_judge_nameless(&doctor, "5.0 % of 100 samples have no name of their innermost function: 5.0 % a cap was met");
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
+        cr_assert_not_null(strstr(doctor.findings[1].fix, "CAPS.md"));
+        cr_assert_not_null(strstr(doctor.findings[1].text, "5.0 % of 100"));
+}
+
 /* Files and processes of others are named in it. */
 Test(doctor, masks_what_it_quotes) {
         Text text = { 0 };

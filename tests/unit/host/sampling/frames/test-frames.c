@@ -217,6 +217,42 @@ Test(frames, keeps_the_raw_address_where_nothing_is_known_and_counts_it) {
         bench_end(&b);
 }
 
+/* The innermost frame alone counts, also of a stack that is known. */
+Test(frames, says_why_the_innermost_frame_has_no_name) {
+        uint64_t jit = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                 text = (uintptr_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+                                        open("/etc/passwd", O_RDONLY), 0);
+        const struct {
+                uint64_t leaf;
+                enum counter why;
+        } cases[] = {
+                { jit + 16, COUNTER_NAMELESS_CODE },
+                { text + 16, COUNTER_NAMELESS_FILE },
+                { 0x7fffdead0001, COUNTER_NAMELESS_UNMAPPED },
+                { (uintptr_t)is_root, COUNTER_N },
+        };
+        Bench b = bench(getpid());
+        size_t n_mappings;
+
+        for (int turn = 0; turn < 2; turn++)
+                for (size_t i = 0; i < 4; i++) {
+                        const uint64_t user[2] = { cases[i].leaf, jit + 17 };
+
+                        stack(&b, user, 2);
+                        cr_expect_eq(frames_nameless(b.frames), cases[i].why, "case %zu", i);
+                }
+        stack(&b, NULL, 0);
+        cr_expect_eq(frames_nameless(b.frames), COUNTER_N, "there is no user frame");
+        bench_end(&b);
+        b = bench(getpid());
+        n_mappings = b.process->n_mappings;
+        b.process->n_mappings = 0;
+        stack(&b, &cases[0].leaf, 1);
+        cr_expect_eq(frames_nameless(b.frames), COUNTER_NAMELESS_GONE);
+        b.process->n_mappings = n_mappings;
+        bench_end(&b);
+}
+
 static unsigned n_told;
 
 static int count_told(void *userdata, const Window *window, const Process *process, const FileFrame *frames,
