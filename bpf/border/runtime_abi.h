@@ -527,7 +527,7 @@ enum {
         RUBY_FRAME_WORDS = 5,           /* words of a control frame that are read: */
         RUBY_FRAME_PC = 0,
         RUBY_FRAME_CODE = 2,            /* an iseq, or something else where Ruby's code has none */
-        RUBY_FRAME_ENVIRONMENT = 4,     /* behind two words: method or cref, the environment around it; flags */
+        RUBY_FRAME_ENVIRONMENT = 4,     /* its flags; two words in front: method, outer one */
         RUBY_KIND_MASK = 0x7fff0001,    /* of the flags */
         RUBY_KIND_METHOD = 0x11110001,
         RUBY_KIND_BLOCK = 0x22220001,
@@ -573,7 +573,7 @@ struct ruby_process {
         uint64_t core, core_size;       /* vm_exec_core(), which it calls; 0 = not known */
         uint16_t frame_size;            /* bytes of a control frame */
         uint16_t thread;                /* in a context: its thread */
-        uint16_t stack_start, stack_size;       /* in a context: where the native stack begins, and its size */
+        uint16_t stack_start, stack_size;       /* in a context: begin and size of the native stack */
         uint16_t space;                 /* in the machine: its heap */
         uint16_t space_flags;           /* in a heap: a byte, */
         uint16_t collects;              /* with this bit while the collector runs */
@@ -588,7 +588,8 @@ struct ruby_process {
  */
 static inline uint32_t ruby_cookie(const uint64_t *body) {
         uint64_t mixed = body[RUBY_BODY_SIZE] * 0x9e3779b97f4a7c15ull ^
-                body[RUBY_BODY_CODE] * 0xc2b2ae3d27d4eb4full ^ body[RUBY_BODY_PATH] * 0x165667b19e3779f9ull ^
+                body[RUBY_BODY_CODE] * 0xc2b2ae3d27d4eb4full ^
+                body[RUBY_BODY_PATH] * 0x165667b19e3779f9ull ^
                 body[RUBY_BODY_FIRST_LINE] * 0x27d4eb2f165667c5ull;
 
         mixed ^= mixed >> 29;

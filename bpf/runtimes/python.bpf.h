@@ -133,7 +133,7 @@ struct python {
         uint32_t n_skipped;             /* first ones that are left as they are */
         uint32_t second;                /* index of the first entry behind the first mark */
         uint32_t is_again;              /* the second walk */
-        uint32_t is_resumed;            /* frames follow the last of these runs: PHP's are of who resumed a fiber */
+        uint32_t is_resumed;            /* frames follow the last of these runs, as a fiber's */
         uint32_t leaf_line;             /* of entries[0], if the first native frame is met; 0 = not known */
         uint32_t has_leaf;              /* Ruby alone: its innermost frame was read; */
         uint32_t is_in_core;            /* the native frame that was left last is the core's */

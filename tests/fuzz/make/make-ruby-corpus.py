@@ -138,7 +138,8 @@ def frame(i):
 
 def walk():
     memory = Memory()
-    for i, caller in enumerate([TEXT + 0x201, TEXT + 0x401, TEXT + 2, TEXT + 0x203, TEXT + 0x403, TEXT + 0x804]):
+    callers = [TEXT + 0x201, TEXT + 0x401, TEXT + 2, TEXT + 0x203, TEXT + 0x403, TEXT + 0x804]
+    for i, caller in enumerate(callers):
         memory.put(64 * i + 56, caller)
     memory.put(0x1008, BASE + 0x1200)                   # the thread's vector
     memory.put(0x1100, 3, 8, BASE + 0x1120)             # the variable, the machine

@@ -132,7 +132,8 @@ static void find_cold(const FunctionTable *functions, const uint8_t *code, PhpOp
                 memcpy(&distance, code + i + 2, sizeof(distance));
                 target = opened->evaluator + i + 6 + (uint64_t)(int64_t)distance;
                 which = function_table_find(functions, target);
-                if (which == own || which >= functions->n - 1 || function_table_begin(functions, which) == target)
+                if (which == own || which >= functions->n - 1 ||
+                    function_table_begin(functions, which) == target)
                         continue;
                 votes[which]++;
                 if (best == functions->n || votes[which] > votes[best])

@@ -9,7 +9,7 @@
  *     ID ─▶ its number ─▶ an array of arrays ─▶ "map"
  *
  * Bits are counted by ranks. Those of the first 54 words of code are stored, 7 bits each, 9 a word. Behind
- * them are blocks of 512 bits: the rank in front of the block, 9 bits for each of its words but the first one,
+ * them are blocks of 512 bits: the rank in front of the block, 9 bits for each of its words but the first,
  * and the bits.
  *
  * The sample has a cookie of the body, which is compared before the texts are read and after.

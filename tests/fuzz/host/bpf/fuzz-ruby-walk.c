@@ -32,7 +32,8 @@ static void check(const struct unwind *unwind, const struct python *ruby, const 
         if (ruby && (n_ruby != ruby->n_written || ruby->n_written > ruby->n_frames))
                 abort();
         /* a whole walk with frames of Ruby has as many places as runs, or one that was left out */
-        if (ruby && n_ruby && unwind->end == ABI_STACK_COMPLETE && !ruby->is_cut && ruby->n_met + 1 < ruby->n_runs)
+        if (ruby && n_ruby && unwind->end == ABI_STACK_COMPLETE && !ruby->is_cut &&
+            ruby->n_met + 1 < ruby->n_runs)
                 abort();
 }
 

@@ -36,8 +36,8 @@ DEFINE_CLEANUP(HostWalk, host_walk_free)
 /*
  * Walks @stack by what @process had mapped at its time. ABI_STACK_PENDING: rows on the way are not there yet;
  * nothing waits for them here. @has_runtime: code without a file is a runtime's, of which the rules know
- * nothing: the stack ends there, with ABI_STACK_RUNTIME. Frames of Python, PHP and Ruby lie in the heap, which no
- * copy has: native frames of the interpreter stand for them.
+ * nothing: the stack ends there, with ABI_STACK_RUNTIME. Frames of Python, PHP and Ruby lie in the heap,
+ * which no copy has: native frames of the interpreter stand for them.
  */
 void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const struct abi_stack *stack,
                HostWalkResult *resultp);
