@@ -528,7 +528,7 @@ enum {
         RUBY_FRAME_PC = 0,
         RUBY_FRAME_CODE = 2,            /* an iseq, or something else where Ruby's code has none */
         RUBY_FRAME_ENVIRONMENT = 4,     /* its flags; two words in front: method, outer one */
-        RUBY_KIND_MASK = 0x7fff0001,    /* of the flags */
+        RUBY_KIND_MASK = 0x7fff0001,    /* bits of the flags */
         RUBY_KIND_METHOD = 0x11110001,
         RUBY_KIND_BLOCK = 0x22220001,
         RUBY_KIND_CLASS = 0x33330001,
@@ -539,7 +539,7 @@ enum {
         RUBY_KIND_RESCUE = 0x78880001,
         RUBY_KIND_END = 0x79990001,     /* outermost frame of each stack: no code */
         RUBY_FLAG_RUN = 0x20,           /* a run of the interpreter begins with this frame (FINISH) */
-        RUBY_FLAG_C = 0x80,             /* it is a frame of C (CFRAME) */
+        RUBY_FLAG_C = 0x80,             /* a frame of C (CFRAME) */
         RUBY_CODE_BODY = 16,            /* in an iseq: its body, which stays where it is */
         RUBY_BODY_WORDS = 15,           /* words of a body that are read: */
         RUBY_BODY_SIZE = 0,             /* type, then size in words, four bytes each */
@@ -548,7 +548,7 @@ enum {
         RUBY_BODY_LABEL = 10,
         RUBY_BODY_FIRST_LINE = 11,      /* a number of Ruby's */
         RUBY_BODY_PLACE = 12,           /* node, lines and columns: 20 bytes */
-        RUBY_ENTRY_WORDS = 3,           /* of a method entry: */
+        RUBY_ENTRY_WORDS = 3,           /* words of a method entry: */
         RUBY_ENTRY_FLAGS = 0,
         RUBY_ENTRY_DEFINITION = 2,
         RUBY_ENTRY_TYPE = 6,            /* in flags >> 12 & 15 */

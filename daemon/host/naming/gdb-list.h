@@ -30,7 +30,7 @@ typedef struct GdbMemory {
 } GdbMemory;
 
 typedef struct GdbListCounts {
-        uint32_t n_images;              /* that were read */
+        uint32_t n_images;              /* images that were read */
         uint32_t n_malformed;           /* images that are no ELF, and functions outside of their section */
         uint32_t n_over_cap;
 } GdbListCounts;
@@ -38,7 +38,7 @@ typedef struct GdbListCounts {
 enum {
         _GDB_LIST_E_SUCCESS,
         GDB_LIST_E_NONE,                /* there is no list of the known version */
-        GDB_LIST_E_CHANGED,             /* it was being changed: what @sink got is void */
+        GDB_LIST_E_CHANGED,             /* the list was being changed: what @sink got is void */
 };
 
 /*

@@ -41,10 +41,10 @@ typedef struct ListedFiles {
 int listed_files_read(ListedFiles *files, const Process *process);
 void listed_files_deinit(ListedFiles *files);
 
-/* What the lists of a process held at one look. */
+/* The content of the lists of a process at one look. */
 typedef struct ListedLook {
         uint64_t begun_ns;              /* MONOTONIC; 0 = there was none */
-        uint64_t hash;                  /* of all functions */
+        uint64_t hash;                  /* hash of all functions */
         CodeIndex *index;               /* owned; NULL = nothing was registered */
 } ListedLook;
 
@@ -60,7 +60,7 @@ void listed_code_set_files(ListedCode *code, ListedFiles *files);
 
 typedef struct ListedResult {
         ListedLook look;
-        uint32_t n_lists;               /* that have something in them */
+        uint32_t n_lists;               /* lists that have something in them */
         uint64_t n_functions, n_malformed, n_over_cap;
         unsigned n_failed;              /* files and lists that no worker could read */
 } ListedResult;

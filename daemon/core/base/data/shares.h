@@ -91,7 +91,7 @@ int share_compare_process_turns(const Share *a, const Share *b);
  */
 uint64_t share_rank(const Share *share);
 
-/* It is served now: its next turn comes after all others. */
+/* Serves it now: its next turn comes after all others. */
 void share_take_turn(Shares *shares, Share *share);
 
 /*

@@ -341,7 +341,7 @@ static int sort(SymbolList *list) {
 
 /* Leaves the best symbol of each address, and no label inside of a function: that is a place in it. */
 static void reduce(SymbolList *list) {
-        uint64_t start = 0, size = 0;   /* of the function that reaches furthest */
+        uint64_t start = 0, size = 0;   /* place of the function that reaches furthest */
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < list->n_symbols; i++) {

@@ -47,7 +47,7 @@ typedef struct FileSymbol {
         uint16_t n_name;
         uint8_t binding, image;
         uint16_t section;               /* section of that image */
-        bool is_label;                  /* it has no type */
+        bool is_label;                  /* whether it has no type */
         uint8_t language;               /* NameLanguage */
 } FileSymbol;
 

@@ -34,7 +34,7 @@ typedef enum TroubleKind {
 
 TroubleKind trouble_kind(const HttpReply *reply);
 
-/* It reads another draft of OTLP profiles, or none: a later version of the receiver may take the same. */
+/* Whether it reads another draft of OTLP profiles, or none: a later version may take the same. */
 bool trouble_is_draft(const HttpReply *reply, const char *message);
 
 /* Appends the line. @url: endpoint as configured. @message: of the server, "" = none. */

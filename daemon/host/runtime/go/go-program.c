@@ -38,7 +38,7 @@ enum {
         MAX_SECTIONS = 512,
         MAX_SEGMENTS = 64,
         MAX_NAMES = 64 << 10,           /* bytes of the sections' names */
-        MAX_CODE = 16 << 20,            /* of all segments together */
+        MAX_CODE = 16 << 20,            /* bytes of all segments together */
         CODE_CHUNK = 256 << 10,
         CODE_OVERLAP = 16,
         MAX_SYMBOLS = 1 << 20,          /* more are not looked through */

@@ -23,7 +23,7 @@
 
 enum {
         MAX_BYTES = (RUBY_MAX_TEXT - 1) / 3,    /* bytes of a string: each may become three */
-        TYPE_MASK = 31,                 /* of an object's flags */
+        TYPE_MASK = 31,                 /* bits of an object's flags */
         TYPE_STRING = 5,
         TYPE_ARRAY = 7,
         FLAG_1 = 1 << 13,               /* a string is apart; an array is not */
@@ -32,14 +32,14 @@ enum {
         ARRAY_SHIFT = 15,
         ARRAY_LENGTH_MASK = 3,
         INLINE = 16,                    /* in an object: bytes, or values */
-        LENGTH = 16,                    /* of what is apart */
+        LENGTH = 16,                    /* length of what is apart */
         STRING_POINTER = 24,
         ARRAY_POINTER = 32,
         ID_SHIFT = 4,
         IDS_EACH = 512,                 /* IDs of one array, two values each */
         LINES = 120,                    /* in a body: the pointer to entries of lines, */
-        LINES_SIZE = 136,               /* their number, four bytes, */
-        LINES_RANKS = 144,              /* and the pointer to ranks */
+        LINES_SIZE = 136,               /* number of these, four bytes */
+        LINES_RANKS = 144,              /* pointer to their ranks */
         LINE_SIZE = 12,                 /* bytes of an entry; a line is its first four */
         FEW = 54,                       /* places whose ranks are stored */
         FEW_EACH = 9,

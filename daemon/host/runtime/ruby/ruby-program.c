@@ -30,13 +30,13 @@
 
 enum {
         MAX_CODE = 4096,                /* bytes of a function that is read */
-        NAMES_CODE = 128,               /* of the function that rb_id2str() goes on to */
+        NAMES_CODE = 128,               /* bytes of the function that rb_id2str() goes on to */
         MAX_VERSION = 16,
         MAX_FIELDS = 8,
         MAX_STRINGS = 1 << 20,          /* bytes of symbols' names */
         MIN_CORE = 8 << 10,             /* bytes of vm_exec_core() */
         MAX_CORE = 1 << 20,
-        FRAME_SIZE = 64,                /* of 3.1, as those below */
+        FRAME_SIZE = 64,                /* bytes in 3.1, as those below */
         THREAD = 48,
         REGION = 0xa8,
         COMPILED = 0x118,
@@ -165,7 +165,7 @@ bool ruby_decode_name(const RubyCode *code, RubyOpened *opened, uint64_t *target
         return true;
 }
 
-/* Its first `mov ids(%rip),%rdi`, behind a comparison with their number. */
+/* Finds the first `mov ids(%rip),%rdi` behind a comparison with their number. */
 bool ruby_decode_names(const RubyCode *code, RubyOpened *opened) {
         uint64_t fields[MAX_FIELDS];
 

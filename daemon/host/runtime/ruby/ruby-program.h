@@ -64,7 +64,7 @@ typedef struct RubyCode {
 bool ruby_decode_current(const RubyCode *code, RubyOpened *opened);     /* rb_thread_current() */
 bool ruby_decode_stack(const RubyCode *code, RubyOpened *opened);       /* ruby_stack_check() */
 bool ruby_decode_collector(const RubyCode *code, RubyOpened *opened);   /* rb_during_gc() */
-bool ruby_decode_names(const RubyCode *code, RubyOpened *opened);       /* what rb_id2str() goes on to */
+bool ruby_decode_names(const RubyCode *code, RubyOpened *opened);       /* behind rb_id2str() */
 
 /* The same of rb_id2str() itself; *targetp: what it goes on to. */
 bool ruby_decode_name(const RubyCode *code, RubyOpened *opened, uint64_t *targetp);

@@ -14,7 +14,7 @@
 #include "core/base/util/macro.h"
 
 #define MAX_DEBT_NS (100 * NS_PER_MS)
-#define RATE_MS 50                      /* of each second */
+#define RATE_MS 50                      /* time of each second */
 
 bool attach_budget_is_overdrawn(AttachBudget *budget, uint64_t now_ns) {
         uint64_t ms = (now_ns - MIN(budget->paid_ns, now_ns)) / NS_PER_MS;

@@ -38,7 +38,7 @@ uint64_t group_limit_memory(const GroupLimit *limit);
 /* What caches may have of it in all; UINT64_MAX = no limit. */
 uint64_t group_limit_spare(const GroupLimit *limit);
 
-/* What the kernel grants our group beyond what it uses now; UINT64_MAX = no limit, or not known. */
+/* Bytes that the kernel grants our group beyond what it uses now; UINT64_MAX = no limit, or not known. */
 uint64_t group_limit_room(const GroupLimit *limit);
 
 /* Percent of one CPU that the daemon holds itself to, 1 or more; 0 = no limit. */

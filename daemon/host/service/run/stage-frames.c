@@ -15,7 +15,7 @@ static int refresh(void *userdata, Process *process) {
         return targets_refresh(daemon->stages.targets, process);
 }
 
-/* What fails here is told again in the next window. */
+/* A failure here is told again in the next window. */
 static void sampled(void *userdata, const Process *process, const Mapping *mapping) {
         Daemon *daemon = userdata;
 

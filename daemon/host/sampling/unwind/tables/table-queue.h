@@ -27,7 +27,7 @@ struct TableRequest {
         size_t image_size;
         uint32_t n_walks;               /* walks that ended for want of it: most first, then by users */
         uint32_t n_users;               /* the owner keeps it up to date: most users first */
-        Share *share;                   /* whose turn it is when it is made; NULL = it is always next */
+        Share *share;                   /* share whose turn it is when it is made; NULL = it is always next */
         bool is_in_work, is_slow;
         TableRequest *previous, *next;  /* in order of arrival */
 };
