@@ -383,11 +383,17 @@ static __attribute__((noinline)) struct python *ruby_begin(struct scratch *scrat
         return python_chain_end(walk.python) ? walk.python : NULL;
 }
 
-/* As python_begin(), behind it. Code without a row is that of PHP's JIT, where rbp is anything. */
-static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch) {
-        struct php_walk walk = { .process = php_of(&scratch->sample), .rules = &scratch->rules };
+/*
+ * As python_begin(), behind it; @begun: what that found. Code without a row is that of PHP's JIT, where rbp
+ * is anything.
+ */
+static __attribute__((noinline)) struct python *php_begin(struct scratch *scratch, struct python *begun) {
+        struct php_walk walk = { .rules = &scratch->rules };
         uint32_t zero = 0;
 
+        if (begun)
+                return begun;
+        walk.process = php_of(&scratch->sample);
         if (!walk.process)
                 return ruby_begin(scratch);
         scratch->has_runtime = true;
@@ -710,9 +716,7 @@ static __always_inline void walk_by_rows(struct task_struct *task, struct scratc
         rules->is_strict = 0;
         if (runtimes) {
                 walk.hotspot = hotspot_of(&scratch->sample);
-                walk.python = python_begin(task, scratch, &python);
-                if (!python)
-                        walk.python = php_begin(scratch);
+                walk.python = php_begin(scratch, python_begin(task, scratch, &python));
                 walk.v8 = v8_of(&scratch->sample);
                 v8_begin(&scratch->states.v8);
                 if (walk.python && walk.python->is_single)
