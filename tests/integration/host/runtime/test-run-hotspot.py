@@ -343,7 +343,7 @@ class Hotspot(session.NamingCase):
         run = self.start("--comm", comm, *HZ, "--control", control, environment={"SPANPROF_BTF": types})
         types.unlink()                  # the second load reads them again
         child = self.start_java(java)
-        run.child.wait_for(f"frames of runtimes are not walked: {REFUSED}")
+        run.child.wait_for("frames of runtimes are not walked: this kernel cannot load the walk")
         run.wait_events(200, child.pid)
         tap.wait_until(lambda: f"{REFUSED}\n" in self.spanprof("status", "--control", control).stdout, "its reason")
         result = run.stop()
