@@ -119,6 +119,10 @@ RUN = {
     **dict.fromkeys(("spanprof status", "sudo spanprof status"), Run(says="delivered", turn="daemon")),
     "spanprof status --json": Run(says=r"^\{", turn="daemon"),
     "spanprof status | grep ^lost": Run(swap={"^lost": "lost"}, says="lost", turn="daemon"),         # without losses it has no line
+    # a daemon without runtimes and names has no such lines
+    **{f"spanprof status | grep {what}": Run(swap={what: "delivered"}, says="delivered", turn="daemon")
+       for what in ("-A9 ^runtimes", "^runtimes", "^names")},
+    "spanprof status --json | grep nameless": Run(says="nameless", turn="daemon"),
     "spanprof status --probe health": Run(says="ok", turn="daemon"),
     "spanprof status --probe ready": Run(says="ok|ready", turn="daemon"),
     "spanprof pause": Run(turn="daemon", then="spanprof status | grep -i paused"),
@@ -126,6 +130,7 @@ RUN = {
     "touch /etc/spanprof/disabled": Run(turn="daemon"),
     "sudo rm /etc/spanprof/disabled": Run(turn="daemon"),
     "spanprof config show": Run(says="frequency"),
+    "spanprof config show | grep debuginfod": Run(says="debuginfod"),
     "spanprof config show | grep -E 'endpoint|headers'": Run(says="endpoint"),
     "spanprof config check": Run(says="valid"),
     "spanprof config check [FILE]": Run(swap={"[FILE]": "/etc/spanprof/spanprof.conf"}, says="valid"),
