@@ -10,6 +10,7 @@ import packages
 import tap
 
 STATIC = tap.BUILD_DIR / "packaging/static/spanprof-static"
+INSTALL = "apt-get -q install -y --no-install-recommends /tmp/spanprof_*.deb"
 BUSY = "for i in $(seq 3000000); do :; done"
 
 
@@ -19,11 +20,16 @@ class Debian(tap.TestCase):
         root.mount("--bind", "/sys", root.path / "sys")
         return root
 
-    def check_package(self, suite):
+    def check_package(self, suite, becomes=False):
+        """@becomes: the suite is not released, and may lack for days what one of its own packages needs."""
         root = self.root(suite)
         shutil.copy(packages.of("spanprof"), root.path / "tmp")
         root.run(self, "apt-get -q update")
-        root.run(self, "apt-get -q install -y --no-install-recommends /tmp/spanprof_*.deb")
+        if becomes:
+            done = self.run_command(root.words(f"{INSTALL} --dry-run", "/root", {}), timeout=300)
+            if re.search(r"(?i)unmet dependencies|unable to satisfy dependencies", done.stdout + done.stderr):
+                tap.skip(f"machine: {suite} cannot have the package now: {(done.stdout + done.stderr)[-600:]}")
+        root.run(self, INSTALL)
         said = root.run(self, "spanprof version")
         self.assertIn(f"spanprof {tap.version()}", said)
         # those that are loaded when they are needed have the names that they had where it was built
@@ -39,10 +45,10 @@ class Debian(tap.TestCase):
         self.check_package("trixie")
 
     def test_14_as_it_becomes(self):
-        self.check_package("forky")
+        self.check_package("forky", becomes=True)
 
     def test_unstable(self):
-        self.check_package("sid")
+        self.check_package("sid", becomes=True)
 
     def test_11_has_older_libraries_and_the_static_program(self):
         """The package is refused by name, and what runs without libraries reads what others recorded."""
