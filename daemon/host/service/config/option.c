@@ -233,8 +233,8 @@ const Option option_table[] = {
                   "learn the build ids" },
         { "jit-symbols", 0, OPTION_BOOL, RUN, "export", FIELD(names.jit_symbols), "on",
           .advanced = true,
-          .help = "name code that targets make while they run, by their perf-map files and jitdumps: no "
-                  "backend could" },
+          .help = "name code that targets make while they run, by their perf-map files, jitdumps and what they "
+                  "register for debuggers: no backend could" },
         { "lines", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export",
           FIELD(names.lines), "on",
           USES({ CONVERT, "off", "add source lines and inlined functions, from DWARF and Go's own table of "
