@@ -109,6 +109,7 @@ static ExporterConfig with_defaults(const ExporterConfig *config) {
         full.timeout_ns = value_or(full.timeout_ns, 10 * NS_PER_SEC);
         full.max_queue_bytes = value_or(full.max_queue_bytes, 4 << 20);
         full.max_age_ns = value_or(full.max_age_ns, 900 * NS_PER_SEC);
+        full.max_draft_ns = value_or(full.max_draft_ns, 60 * NS_PER_SEC);
         full.retry_first_ns = value_or(full.retry_first_ns, 5 * NS_PER_SEC);
         full.spool_flush_after_ns = value_or(full.spool_flush_after_ns, 2 * NS_PER_SEC);
         full.spool_time_limit_ns = value_or(full.spool_time_limit_ns, 3 * NS_PER_SEC);

@@ -23,8 +23,14 @@
  * old. A batch that always breaks the connection blocks the others for that time once.
  *
  * Batches of the store and of the queue take turns, so that neither waits for all of the other. After each
- * second failure of a connection, the batch behind the one that failed is fetched: the batch may be at fault,
- * and not the receiver. Such a batch is given up only if others were accepted meanwhile.
+ * second failure, the batch behind the one that failed is fetched: the batch may be at fault, and not the
+ * receiver. Such a batch is given up only if others were accepted meanwhile. Where a status refuses the batch
+ * behind it, too, the next such fetch goes on behind that one. Without a status it does not: each batch that
+ * is tried may have arrived, and would arrive twice.
+ *
+ *      stored       A  B  C          A and B are refused
+ *      attempts     1  2             B is behind A
+ *                   3     4          C is behind B, and is accepted
  *
  * The stop makes one attempt for each batch. What is left then is kept by the store, or is lost.
  *
@@ -58,6 +64,8 @@ typedef struct Turns {
         bool was_stored;                /* the last batch that was sent came from the store */
         SpoolEntry tried;               /* batch of the store that failed, and since when */
         uint64_t tried_since_ns;
+        SpoolEntry passed;              /* the last one behind it that a status refused */
+        bool is_other;                  /* the batch that was fetched last is one behind it */
         bool no_other;                  /* the store has nothing behind the one that was tried */
 } Turns;
 
@@ -79,6 +87,7 @@ struct Exporter {
         bool gzip;
         ExportConvert convert;          /* requests are sent as JSON; NULL = as protobuf */
         RetryPolicy policy;
+        uint64_t max_draft_ns;          /* see ExporterConfig */
         char *too_old;                  /* words of a refusal, or NULL */
 
         Queue queue;
@@ -111,7 +120,7 @@ static bool is_tried(const Turns *turns, const Batch *batch) {
 
 static void end_batch(Exporter *exporter, Batch *batch) {
         if (is_tried(&exporter->turns, batch))
-                exporter->turns.tried = (SpoolEntry){ 0 };
+                exporter->turns.tried = exporter->turns.passed = (SpoolEntry){ 0 };
         exporter->store.ops->remove(exporter->store.self, batch);
         batch_free(batch);
 }
@@ -246,7 +255,7 @@ static bool fetch(Exporter *exporter) {
         const Receiver *receiver = &exporter->receiver;
         BatchStoreLevel level = store_level(exporter);
         Turns *turns = &exporter->turns;
-        bool other;
+        const SpoolEntry *after = NULL;
 
         if (exporter->phase != PHASE_RUNNING || level.is_stuck)         /* memory does not wait for it */
                 return false;
@@ -254,8 +263,11 @@ static bool fetch(Exporter *exporter) {
                 return true;
         if (!level.n_stored || (exporter->queue.first && turns->was_stored))
                 return false;
-        other = receiver->n_failures % 2 && turns->tried.time_ns && !turns->no_other && !receiver->is_away;
-        turns->fetching = exporter->store.ops->fetch(exporter->store.self, other ? &turns->tried : NULL);
+        turns->is_other = receiver->n_failures % 2 && turns->tried.time_ns && !turns->no_other &&
+                !receiver->is_away;
+        if (turns->is_other)
+                after = turns->passed.time_ns ? &turns->passed : &turns->tried;
+        turns->fetching = exporter->store.ops->fetch(exporter->store.self, after);
         return turns->fetching;
 }
 
@@ -368,16 +380,27 @@ static bool is_unreached(HttpFault fault) {
         return fault == HTTP_FAULT_RESOLVE || fault == HTTP_FAULT_CONNECT || fault == HTTP_FAULT_TLS;
 }
 
-static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
-        Turns *turns = &exporter->turns;
+/* Remembers that @batch has failed, with a status or without one. */
+static void note_failure(Turns *turns, const Batch *batch, bool has_status) {
+        bool is_from_store = turns->was_stored;
 
+        if (!batch_is_on_disk(batch) || is_tried(turns, batch))
+                return;
+        if (is_from_store && turns->is_other) {
+                if (has_status)
+                        turns->passed = batch->entry;
+        } else if (is_from_store || !turns->tried.time_ns) {
+                turns->tried = batch->entry;
+                turns->tried_since_ns = clock_monotonic_ns();
+                turns->passed = (SpoolEntry){ 0 };
+        }
+}
+
+static void try_later(Exporter *exporter, Batch *batch, const HttpReply *reply, uint64_t wait_ns) {
         failed(&exporter->receiver);
         exporter->receiver.is_away = is_unreached(reply->fault);
         books_add(&exporter->books, COUNTER_EXPORT_RETRIES, 1);
-        if (batch_is_on_disk(batch) && !turns->tried.time_ns) {
-                turns->tried = batch->entry;
-                turns->tried_since_ns = clock_monotonic_ns();
-        }
+        note_failure(&exporter->turns, batch, !reply->fault);
         keep_or_return(exporter, batch);
         keep_queue(exporter);
         export_log_failed(
@@ -417,14 +440,19 @@ static bool is_hopeless(const Exporter *exporter, const Batch *batch) {
 
 /*
  * A receiver of another draft refuses each batch until it is upgraded, so the store keeps them all. When it
- * accepts others, it is the batch that it cannot read.
+ * accepts others, it is the batch that it cannot read: that is clear soon, and each attempt holds them up.
  */
 static bool waits_for_upgrade(const Exporter *exporter, const Batch *batch, const HttpReply *reply,
                               uint64_t age_ns) {
+        uint64_t max_ns = is_safe(batch) ? MIN(exporter->max_draft_ns, exporter->policy.max_age_ns)
+                : exporter->policy.max_age_ns;
         Response response;
 
-        if (!exporter->store.self || (age_ns > exporter->policy.max_age_ns && is_hopeless(exporter, batch)))
+        if (reply->fault || reply->status < 300 || !exporter->store.self ||
+            (age_ns > max_ns && is_hopeless(exporter, batch)))
                 return false;
+        if (trouble_is_draft(reply, ""))        /* by the status alone */
+                return true;
         response_read_reply(&response, reply);
         return trouble_is_draft(reply, response.message);
 }
@@ -496,6 +524,7 @@ static void on_fetched(Batch *batch, void *userdata) {
         if (turns->no_other && store_level(exporter).n_stored)  /* there is one, but no memory for it */
                 hold_off(exporter, exporter->policy.first_ns);
         turns->no_other = !turns->no_other;
+        turns->passed = (SpoolEntry){ 0 };
         send_next(exporter);
 }
 
@@ -671,6 +700,7 @@ int exporter_new_on(Exporter **exporterp, sd_event *event, const ExporterConfig 
         exporter->queue.max_bytes = config->max_queue_bytes;
         exporter->policy = (RetryPolicy){ config->retry_first_ns, config->max_age_ns,
                                           config->dialect.starting_ns };
+        exporter->max_draft_ns = config->max_draft_ns;
         r = new_retry_timer(exporter);
         if (r)
                 return error_fold(r);

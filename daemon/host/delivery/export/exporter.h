@@ -48,6 +48,11 @@ typedef struct ExporterConfig {
         uint64_t timeout_ns;            /* time of one request; 0 = 10 s */
         uint64_t max_queue_bytes;       /* bytes of waiting batches, as sent; 0 = 4 MiB */
         uint64_t max_age_ns;            /* a batch that is retried for longer is dropped; 0 = 15 min */
+        /*
+         * With a spool: a batch that the receiver seems to read by another draft is refused after this, if it
+         * accepts others meanwhile; 0 = 1 min
+         */
+        uint64_t max_draft_ns;
         uint64_t retry_first_ns;        /* 0 = 5 s; tests shorten it */
         const char *certificate;        /* CA file, or NULL */
         const char *client_certificate, *client_key;

@@ -28,6 +28,8 @@ typedef struct Ports {
         Batch *kept[16];                /* what memory has let go of, oldest first */
         size_t n_kept;
         bool has_room, is_fetching;
+        char after;                     /* what is fetched is behind this letter; 0 = the oldest */
+        uint64_t max_draft_ns;
 
         bool stopped;
 } Ports;
@@ -83,7 +85,10 @@ static bool fake_keep(void *self, Batch *batch, bool last) {
 }
 
 static bool fake_fetch(void *self, const SpoolEntry *after) {
-        ((Ports *)self)->is_fetching = true;
+        Ports *ports = self;
+
+        ports->is_fetching = true;
+        ports->after = after ? (char)after->time_ns : 0;
         return true;
 }
 
@@ -117,7 +122,8 @@ static void start(Ports *ports, bool with_store, size_t max_queue_bytes) {
         const ExporterConfig config = { .endpoint = "http://receiver/",
                                         .max_queue_bytes = max_queue_bytes,
                                         .retry_first_ns = NS_PER_MS,
-                                        .max_age_ns = NS_PER_SEC };
+                                        .max_age_ns = 3600 * NS_PER_SEC,
+                                        .max_draft_ns = ports->max_draft_ns };
 
         stat_reset();
         ports->has_room = true;
@@ -151,13 +157,23 @@ static void answer(Ports *ports, HttpFault fault, int status) {
         done(&reply, ports->sender);
 }
 
-/* What fake_fetch() was asked for; the oldest that the store has. */
+/* What fake_fetch() was asked for: the oldest that the store has, or has behind another. */
 static void give(Ports *ports) {
-        Batch *batch = ports->kept[0];
+        size_t place = ports->n_kept;
+        Batch *batch;
 
         cr_assert(ports->is_fetching);
         ports->is_fetching = false;
-        memmove(ports->kept, ports->kept + 1, --ports->n_kept * sizeof(batch));
+        for (size_t i = 0; i < ports->n_kept; i++)
+                if (ports->kept[i]->data[0] > ports->after &&
+                    (place == ports->n_kept || ports->kept[i]->data[0] < ports->kept[place]->data[0]))
+                        place = i;
+        if (place == ports->n_kept) {
+                ports->events->fetched(NULL, ports->listener);
+                return;
+        }
+        batch = ports->kept[place];
+        memmove(ports->kept + place, ports->kept + place + 1, (--ports->n_kept - place) * sizeof(batch));
         batch->copy = BATCH_STORED;
         batch->entry = (SpoolEntry){ .time_ns = batch->data[0], .sequence = 1 };
         ports->events->fetched(batch, ports->listener);
@@ -311,6 +327,83 @@ Test(exporter, keeps_in_the_store_what_a_receiver_of_another_draft_refuses) {
         answer(&ports, HTTP_FAULT_NONE, 200);
         cr_assert_eq(exporter_count(ports.exporter, COUNTER_LOST_EXPORT_REFUSED), 0);
         cr_assert_eq(exporter_count(ports.exporter, COUNTER_EXPORT_RETRIES), 2);
+        end(&ports);
+        cr_assert_eq(stat_lost(), 0);
+}
+
+/* The receiver's answer to what comes next from the store, after the wait for it if there is one. */
+static void attempt(Ports *ports, int status) {
+        wait_for_attempt(ports);
+        while (ports->is_fetching)
+                give(ports);
+        answer(ports, HTTP_FAULT_NONE, status);
+}
+
+Test(exporter, goes_on_behind_each_batch_that_is_refused) {
+        Ports ports = { 0 };
+
+        start(&ports, true, 100);
+        submit(&ports, "abcd");
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        attempt(&ports, 404);
+        attempt(&ports, 404);
+        attempt(&ports, 200);
+        cr_assert_str_eq(ports.sent, "abac", "two that it cannot read do not keep it from the third");
+        attempt(&ports, 404);
+        cr_assert_str_eq(ports.buried, "a", "it has accepted another");
+        attempt(&ports, 404);
+        cr_assert_str_eq(ports.buried, "a", "of the next that is not known yet");
+        attempt(&ports, 200);
+        attempt(&ports, 404);
+        cr_assert_str_eq(ports.sent, "abacabdb");
+        cr_assert_str_eq(ports.buried, "ab");
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_SAMPLES_DELIVERED), 3 + 4);
+        cr_assert_eq(exporter_count(ports.exporter, COUNTER_LOST_EXPORT_REFUSED), 1 + 2);
+        cr_assert_eq(exporter_spooled_batches(ports.exporter), 0);
+        end(&ports);
+}
+
+Test(exporter, begins_anew_behind_the_oldest_when_all_are_refused) {
+        Ports ports = { 0 };
+
+        start(&ports, true, 100);
+        submit(&ports, "abc");
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        for (unsigned i = 0; i < 7; i++)
+                attempt(&ports, 404);
+        cr_assert_str_eq(ports.sent, "abacaaab");
+        cr_assert_eq(ports.n_kept, 3);
+        end(&ports);
+        cr_assert_eq(stat_lost(), 0);
+}
+
+Test(exporter, sends_no_more_than_two_while_nothing_is_answered) {
+        Ports ports = { 0 };
+
+        start(&ports, true, 100);
+        submit(&ports, "abc");
+        answer(&ports, HTTP_FAULT_TIMEOUT, 0);
+        for (unsigned i = 0; i < 4; i++) {
+                wait_for_attempt(&ports);
+                give(&ports);
+                answer(&ports, HTTP_FAULT_TIMEOUT, 0);
+        }
+        cr_assert_str_eq(ports.sent, "ababa", "each may have arrived, and would again");
+        end(&ports);
+}
+
+Test(exporter, waits_for_an_upgrade_for_a_while_beside_others) {
+        Ports ports = { .max_draft_ns = 3600 * NS_PER_SEC };
+
+        start(&ports, true, 100);
+        submit(&ports, "abc");
+        answer(&ports, HTTP_FAULT_NONE, 404);
+        attempt(&ports, 200);
+        attempt(&ports, 404);
+        cr_assert_str_eq(ports.sent, "aba");
+        cr_assert_str_eq(ports.buried, "", "several receivers may be upgraded one by one");
+        attempt(&ports, 200);
+        cr_assert_eq(ports.n_kept, 1);
         end(&ports);
         cr_assert_eq(stat_lost(), 0);
 }
