@@ -171,7 +171,7 @@
         X(LOST_NOT_TARGET, "lost_total", "reason=\"not_target\"", \
           "samples of undecided processes that the selectors then rejected") \
         X(LOST_WINDOW_FULL, "lost_total", "reason=\"window_full\"", \
-          "samples for which a table of the window was full") \
+          "samples without room in a window: a table was full, or three quarters full with more of theirs than was left") \
         X(LOST_EXPORT_QUEUE, "lost_total", "reason=\"export_queue\"", \
           "samples of the oldest batch, dropped because the export queue was full") \
         X(LOST_EXPORT_REFUSED, "lost_total", "reason=\"export_refused\"", \
@@ -360,7 +360,7 @@
         X(CONTEXT_ATTRIBUTES_MALFORMED, "context_attributes_total", "result=\"malformed\"", \
           "new contexts whose attributes end in the middle of one") \
         X(CONTEXT_ATTRIBUTES_OVERFLOW, "context_attributes_total", "result=\"overflow\"", \
-          "attributes of new contexts sent as __overflow__: over 1,000 values of a key in a window") \
+          "attributes of new contexts sent as __overflow__: over 1,000 values of a key, or no room for those of a process") \
         X(LATE_NAMES_WINDOW_FULL, "context_attributes_total", "result=\"window_full\"", \
           "windows without room to give earlier samples the name that their span or service got later") \
         X(ENVIRONMENTS_UNREADABLE, "environments_unreadable_total", "", \
@@ -519,7 +519,7 @@
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \
                 "malformed lines and records") \
         X(CODE_RECORDS_OVER_CAP, "code_records_total", "result=\"over_cap\"", \
-          "functions dropped for want of room, the oldest first, or left out") \
+          "functions dropped for want of room, the oldest first, or left out; files too many to be asked for lists") \
         X(CODE_FRAMES_NAMED, "code_frames_total", "result=\"named\"", \
                 "frames in memory without a file that have a name") \
         X(CODE_FRAMES_LATER, "code_frames_total", "result=\"later\"", \

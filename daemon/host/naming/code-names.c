@@ -273,6 +273,7 @@ static int note_files(CodeTarget *target, const Process *process) {
                 return 0;
         listed_files_deinit(&target->place.files);
         r = listed_files_read(&target->place.files, process);
+        stat_add(COUNTER_CODE_RECORDS_OVER_CAP, target->place.files.is_cut);
         if (!r)
                 target->maps_serial = process->maps_serial;
         return r;

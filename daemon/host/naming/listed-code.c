@@ -65,7 +65,7 @@ int listed_files_read(ListedFiles *files, const Process *process) {
         int r = 0;
 
         *files = (ListedFiles){ 0 };
-        for (size_t i = 0; i < process->n_mappings && files->n < LISTED_MAX_FILES && !r; i++) {
+        for (size_t i = 0; i < process->n_mappings && !files->is_cut && !r; i++) {
                 const Mapping *mapping = &process->mappings[i];
                 const Object *object = mapping->object;
                 uint64_t address;
@@ -74,7 +74,10 @@ int listed_files_read(ListedFiles *files, const Process *process) {
                     object_number_is_remote(object->file) || find_file(files, object->id) ||
                     !tables_find_address(object, mapping->offset, &address))
                         continue;
-                r = add_file(files, mapping, address);
+                if (files->n == LISTED_MAX_FILES)
+                        files->is_cut = true;
+                else
+                        r = add_file(files, mapping, address);
         }
         if (r)
                 listed_files_deinit(files);

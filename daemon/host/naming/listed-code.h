@@ -35,6 +35,7 @@ typedef struct ListedFile {
 typedef struct ListedFiles {
         ListedFile *items;
         uint32_t n, room;
+        bool is_cut;                    /* the process has mapped more */
 } ListedFiles;
 
 /* In the loop. Return: 0, -ENOMEM. */

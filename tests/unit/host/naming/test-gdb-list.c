@@ -5,9 +5,11 @@
  * memory that says what no process should.
  */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/util/macro.h"
@@ -216,12 +218,10 @@ static void assert_name(uint64_t address, uint64_t time_ns, const char *expected
                 cr_assert(size == strlen(expected) && !memcmp(name, expected, size), "%.*s", (int)size, name);
 }
 
-/* The descriptor of this program is in its symbols, not among those that it exports. */
-static void init(void) {
+static void read_files(void) {
         ObjectCache *objects;
         Process *process;
 
-        cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
         cr_assert_eq(object_cache_new(&objects, 64), 0);
         cr_assert_eq(process_new(&process, getpid()), 0);
         cr_assert_eq(process_read_mappings(process, objects), 0);
@@ -231,6 +231,12 @@ static void init(void) {
         place.start_time_ns = process->start_time_ns;
         process_free(process);
         object_cache_free(objects);
+}
+
+/* The descriptor of this program is in its symbols, not among those that it exports. */
+static void init(void) {
+        cr_assert_eq(code_source_new(&source, NULL, NULL), 0);
+        read_files();
 }
 
 Test(listed_code, is_found_by_the_symbols_of_the_files, .init = init) {
@@ -266,6 +272,45 @@ Test(listed_code, names_nothing_that_may_have_been_either, .init = init) {
         look();
         assert_name(TEXT + 0x10, 1, "other");
         assert_name(TEXT + 0x10, UINT64_MAX, NULL);
+}
+
+/* Maps a program of one page, as @path, executable in this process. */
+static void map_program(const char *path) {
+        static const struct {
+                Elf64_Ehdr header;
+                Elf64_Phdr code;
+        } program = { .header = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+                                               EV_CURRENT },
+                                  .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT,
+                                  .e_ehsize = sizeof(Elf64_Ehdr), .e_phoff = sizeof(Elf64_Ehdr),
+                                  .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1 },
+                      .code = { .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = 4096, .p_memsz = 4096,
+                                .p_align = 4096 } };
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0700);
+
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(write(fd, &program, sizeof(program)), (ssize_t)sizeof(program));
+        cr_assert_eq(ftruncate(fd, 4096), 0);
+        cr_assert_neq(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0), MAP_FAILED);
+        close(fd);
+}
+
+Test(listed_code, tells_of_files_over_the_cap) {
+        char folder[] = "/tmp/spanprof-test-XXXXXX", path[64];
+
+        read_files();
+        cr_assert_not(place.files.is_cut);
+        cr_assert_not_null(mkdtemp(folder));
+        for (unsigned i = 0; i < LISTED_MAX_FILES; i++) {
+                snprintf(path, sizeof(path), "%s/%u", folder, i);
+                map_program(path);
+                unlink(path);
+        }
+        rmdir(folder);
+        listed_files_deinit(&place.files);
+        read_files();
+        cr_assert_eq(place.files.n, LISTED_MAX_FILES, "this program's own and the C library's are two more");
+        cr_assert(place.files.is_cut);
 }
 
 Test(listed_code, answers_of_a_worker_are_checked) {
