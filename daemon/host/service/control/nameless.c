@@ -7,6 +7,7 @@
 
 #include "host/service/control/nameless.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/util/macro.h"
@@ -14,27 +15,25 @@
 
 static const struct {
         enum counter counter;
+        /* @fix: NULL = there is none: counts are sound, and names that were never there cannot be had */
         const char *text, *fix;
 } reasons[] = {
         { COUNTER_NAMELESS_READER, "their runtime was not read yet",
           "spanprof status | grep -A9 ^runtimes   # who is not walked, and why; starts pass, a machine without idle time stays so" },
         { COUNTER_NAMELESS_RUNTIME, "this release of their runtime is not read",
           "spanprof status | grep -A9 ^runtimes   # which one it is; RUNTIMES.md says how a program writes a perf map" },
-        { COUNTER_NAMELESS_UNLOADED, "their runtime had dropped the function",
-          "spanprof status | grep ^runtimes   # functions that live for a moment; counts are sound, there is nothing to mend" },
+        { COUNTER_NAMELESS_UNLOADED, "their runtime had dropped the function", NULL },
         { COUNTER_NAMELESS_CODE, "code made at run time that no file names",
           "ls -l /tmp/perf-*.map   # node --perf-basic-prof, DOTNET_PerfMapEnabled=1 … write one (OPERATING.md)" },
         { COUNTER_NAMELESS_FILE, "their file could not be read",
           "spanprof targets --verbose   # on FUSE or a network filesystem: remote-files = on" },
-        { COUNTER_NAMELESS_UNMAPPED, "outside of all that is mapped",
-          "spanprof status --json   # code that is mapped and gone at once; counts are sound, there is nothing to mend" },
-        { COUNTER_NAMELESS_GONE, "their process had ended before it was looked at",
-          "spanprof status --json   # true of many short processes: counts are sound, there is nothing to mend" },
+        { COUNTER_NAMELESS_UNMAPPED, "outside of all that is mapped", NULL },
+        { COUNTER_NAMELESS_GONE, "their process had ended before it was looked at", NULL },
         { COUNTER_NAMELESS_LATE, "symbols of their file were not read yet",
           "spanprof status | grep ^names   # how many wait; starts pass, a machine without idle time stays so" },
         { COUNTER_NAMELESS_STRIPPED, "their file has no symbols there",
           "spanprof config show | grep debuginfod   # on: servers have debug files; or install -dbgsym packages" },
-        { COUNTER_NAMELESS_UNREAD, "symbols of their file could not be read",
+        { COUNTER_NAMELESS_UNREAD, "their symbols could not be read",
           "spanprof status --json | grep nameless   # names_total of /metrics says why: another build, too large, failed" },
         { COUNTER_NAMELESS_NO_ROOM, "a cap was met",
           "journalctl -u spanprof | grep 'more than its share'   # who fills it; CAPS.md has each cap" },
@@ -85,10 +84,30 @@ const char *nameless_fix_in(const char *line) {
         for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
                 const char *at = strstr(line, reasons[i].text);
 
-                if (at && (!first || at < first)) {
+                if (at && reasons[i].fix && (!first || at < first)) {
                         first = at;
                         fix = reasons[i].fix;
                 }
         }
         return fix;
+}
+
+/* The number in `6.0 % REASON`, of which @at is the reason. */
+static double percent_before(const char *line, const char *at) {
+        while (at > line && strchr(" %", at[-1]))
+                at--;
+        while (at > line && strchr("0123456789.", at[-1]))
+                at--;
+        return strtod(at, NULL);
+}
+
+double nameless_curable_in(const char *line) {
+        double percent = strtod(line, NULL);
+
+        for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+                const char *at = reasons[i].fix ? NULL : strstr(line, reasons[i].text);
+
+                percent -= at ? percent_before(line, at) : 0;
+        }
+        return MAX(percent, 0.0);
 }

@@ -25,5 +25,8 @@ double nameless_ratio(const Nameless *nameless);
 /* Appends shares by reason in words, the greatest first; nothing where all have names. */
 void nameless_append_reasons(Text *text);
 
-/* Pure. A command that says more of the first reason in @line; NULL = there is none. Static. */
+/* Pure. A command for the first reason in @line that has a cure; NULL = there is none. Static. */
 const char *nameless_fix_in(const char *line);
+
+/* Pure. Percent of samples without a name in @line, less those for reasons without a cure. */
+double nameless_curable_in(const char *line);

@@ -28,7 +28,7 @@
 
 enum {
         MAX_LINE = 512,                 /* bytes of a line of the status */
-        NAMELESS_PERCENT = 5,           /* samples without a name that are worth a warning */
+        NAMELESS_PERCENT = 5,           /* samples that lack a name they could have: worth a warning */
 };
 
 #define TIME_LIMIT_NS (5 * NS_PER_SEC)
@@ -45,10 +45,11 @@ static void check_switch(Doctor *doctor) {
 }
 
 void doctor_judge_nameless(Doctor *doctor, const char *line) {
-        bool is_much = strtod(line, NULL) >= NAMELESS_PERCENT;
+        bool is_much = nameless_curable_in(line) >= NAMELESS_PERCENT;
+        bool is_sound = !is_much && strtod(line, NULL) >= NAMELESS_PERCENT;
 
         doctor_add(doctor, "nameless", is_much ? DOCTOR_WARN : DOCTOR_OK, is_much ? nameless_fix_in(line) : NULL,
-                   "%s", line);
+                   "%s%s", line, is_sound ? "; counts are sound, and there is nothing to mend" : "");
 }
 
 /* Copies what the status says behind @word at the begin of a line. Return: whether there is such a line. */

@@ -217,6 +217,21 @@ Test(doctor, warns_of_a_twentieth_of_samples_without_a_name) {
         cr_assert_not_null(strstr(doctor.findings[1].text, "5.0 % of 100"));
 }
 
+#define NAMELESS " of 100 samples have no name of their innermost function: "
+#define ENDED "their process had ended before it was looked at"
+
+Test(doctor, warns_of_no_names_that_cannot_be_had) {
+        doctor_judge_nameless(&doctor, "20.0 %" NAMELESS "15.1 % " ENDED ", 4.9 % a cap was met");
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_OK);
+        cr_assert_not_null(strstr(doctor.findings[0].text, "4.9 % a cap was met; counts are sound"));
+        doctor_judge_nameless(&doctor, "20.0 %" NAMELESS "14.0 % " ENDED ", 6.0 % a cap was met");
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
+        cr_assert_not_null(strstr(doctor.findings[1].fix, "CAPS.md"), "of the first that has one");
+        doctor_judge_nameless(&doctor, "20.0 %" NAMELESS "12.0 % in words of another release, 8.0 % " ENDED);
+        cr_assert_eq(doctor.findings[2].verdict, DOCTOR_WARN);
+        cr_assert_str_eq(doctor.findings[2].fix, "");
+}
+
 /* Files and processes of others are named in it. */
 Test(doctor, masks_what_it_quotes) {
         Text text = { 0 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/util/stat.h"
@@ -43,14 +44,14 @@ Test(nameless, says_the_greatest_reason_first_and_what_helps) {
         stat_reset();
 }
 
-/* Each reason alone has words and a command of its own. */
+/* Each reason alone has words of its own, and a command of its own or none. */
 Test(nameless, has_words_for_each_reason) {
-        const char *last = "";
-        unsigned n = 0;
+        const char *fixes[11] = { NULL };
+        char texts[11][80] = { "" };
+        unsigned n = 0, n_fixes = 0;
 
         for (enum counter counter = 0; counter < COUNTER_N; counter++) {
                 Text text = { 0 };
-                const char *fix;
 
                 if (strcmp(stat_metric(counter), "nameless_samples_total") != 0)
                         continue;
@@ -59,14 +60,24 @@ Test(nameless, has_words_for_each_reason) {
                 stat_add(counter, 10);
                 nameless_append_reasons(&text);
                 cr_assert_eq(strncmp(text.data, " 100.0 % ", 9), 0);
-                fix = nameless_fix_in(text.data);
-                cr_assert_not_null(fix);
-                cr_assert_not_null(strstr(fix, "   # "), "a line for a shell, and what it is for");
-                cr_assert_str_neq(fix, last);
-                last = fix;
+                cr_assert_lt(n, 11);
+                cr_assert_lt(snprintf(texts[n], sizeof(texts[n]), "%s", text.data + 9), (int)sizeof(texts[n]));
+                fixes[n] = nameless_fix_in(text.data);
+                cr_assert(!fixes[n] || strstr(fixes[n], "   # "), "a line for a shell, and what it is for");
+                n_fixes += fixes[n] != NULL;
+                cr_assert_float_eq(nameless_curable_in("100.0 %"), 100, 1e-9);
+                cr_assert_float_eq(nameless_curable_in(text.data), fixes[n] ? 100 : 0, 1e-9);
                 text_deinit(&text);
                 n++;
         }
         cr_assert_eq(n, 11);
+        cr_assert_eq(n_fixes, 8);
+        for (unsigned i = 0; i < n; i++)
+                for (unsigned j = 0; j < n; j++) {
+                        if (i == j)
+                                continue;
+                        cr_assert_null(strstr(texts[i], texts[j]), "a line is searched for each: %s", texts[j]);
+                        cr_assert(!fixes[i] || !fixes[j] || strcmp(fixes[i], fixes[j]) != 0, "%s", texts[i]);
+                }
         stat_reset();
 }
