@@ -41,7 +41,10 @@ typedef struct Shares {
 /* All zeros is an empty one. Every Share must have been released. */
 void shares_deinit(Shares *shares);
 
-/* @owner holds @n more. Return: 0 and *sharep, -ENOMEM. */
+/*
+ * @owner holds @n more. With 0 that keeps nothing alive: the Share ends with the last of what others hold by
+ * it. Return: 0 and *sharep, -ENOMEM.
+ */
 int shares_hold(Shares *shares, const ShareOwner *owner, size_t n, Share **sharep);
 
 /* The same holder holds @n more. */

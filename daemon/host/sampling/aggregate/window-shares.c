@@ -33,7 +33,7 @@ struct WindowHolder {
 
 static void release(WindowShares *shares, WindowHolder *holder) {
         if (holder->share)
-                share_release(&shares->shares, take(holder->share), holder->n_counted);
+                share_release(&shares->shares, take(holder->share), holder->n_counted + 1);
         holder->n_counted = 0;
 }
 
@@ -63,7 +63,10 @@ static ShareOwner owner_of(const WindowHolder *holder) {
         return identity_owner(fd, holder->pid);
 }
 
-/* Counts what the process has added since it was counted last. Return: 0, -ENOMEM. */
+/*
+ * Counts what the process has added since it was counted last. The holder itself counts as one part, which
+ * keeps the Share: programs of one process have the same. Return: 0, -ENOMEM.
+ */
 static int charge(WindowShares *shares, WindowHolder *holder) {
         uint32_t n = holder->n - holder->n_counted;
         ShareOwner owner;
@@ -75,7 +78,7 @@ static int charge(WindowShares *shares, WindowHolder *holder) {
                 return 0;
         }
         owner = owner_of(holder);
-        r = shares_hold(&shares->shares, &owner, n, &holder->share);
+        r = shares_hold(&shares->shares, &owner, n + 1, &holder->share);
         if (!r)
                 holder->n_counted = n;
         return error_fold(r);
