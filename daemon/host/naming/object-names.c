@@ -483,13 +483,11 @@ static void note_asked(ObjectNames *names, NamedObject *object, Name *name) {
         object->n_asked++;
 }
 
+/* An object with as many as a job takes waits for its share of the queue: more find no room. */
 static int ask(ObjectNames *names, NamedObject *object, Name *name) {
-        int r = object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
-
-        if (r)
-                return error_fold(r);
         if (object->n_asked >= NAME_JOB_MAX) {
                 stat_add(COUNTER_NAMES_DROPPED, 1);
+                name->nameless = COUNTER_NAMELESS_NO_ROOM;
                 return 0;
         }
         note_asked(names, object, name);
