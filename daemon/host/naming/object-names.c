@@ -138,6 +138,7 @@ struct ObjectNames {
         Worker *worker;
         Shares shares;                  /* holders of places in its queue */
         ShareOwner owner;               /* process that was met last; group 0 = none yet */
+        uint64_t owner_generation;      /* … and the program that it ran */
         uint64_t window_serial;
         Hashmap words;                  /* frame word of this window → Name */
         Hashmap objects;                /* hash of file and path → NamedObject */
@@ -360,8 +361,11 @@ static void take_answers(WorkerJob *base, void *userdata);
 /* ---- the queue ---- */
 
 static const ShareOwner *owner_of(ObjectNames *names, const Process *process) {
-        if (!names->owner.group || names->owner.process != process->pid)
+        if (!names->owner.group || names->owner.process != process->pid ||
+            names->owner_generation != process->generation) {
                 names->owner = identity_owner_of((pid_t)process->pid, process->start_time_ns);
+                names->owner_generation = process->generation;
+        }
         return &names->owner;
 }
 
@@ -509,8 +513,8 @@ static void begin_window(ObjectNames *names, const Window *window) {
 }
 
 static bool is_held_up(const ObjectNames *names, const NamedObject *object) {
-        return clock_monotonic_ns() < object->retry_ns ||
-                (object->is_stuck && worker_n_stuck(names->worker));
+        return (object->retry_ns && clock_monotonic_ns() < object->retry_ns) ||
+               (object->is_stuck && worker_n_stuck(names->worker));
 }
 
 /* @known: by the word of @frame in this window; NULL = it was new when the stack came. */
@@ -531,8 +535,10 @@ static int want(ObjectNames *names, const Process *process, const FileFrame *fra
                 return r;
         note_place(object, process, frame->mapping);
         object->n_uses++;
+        if (is_held_up(names, object))
+                return 0;
         note_owner(names, object, process, name);
-        return name->state == NAME_ASKED || is_held_up(names, object) ? 0 : ask(names, object, name);
+        return name->state == NAME_ASKED ? 0 : ask(names, object, name);
 }
 
 /*
