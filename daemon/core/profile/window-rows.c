@@ -19,10 +19,14 @@
 #include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 
+static bool takes_rows(const Window *window, const Intern *table) {
+        return !window->full && !(window->refused >> (table - (const Intern *)&window->tables) & 1);
+}
+
 int window_add_row(Window *window, Intern *table, const void *data, size_t size, uint32_t *indexp) {
         int r;
 
-        if (window->full || window->takes_no_rows) {
+        if (!takes_rows(window, table)) {
                 r = intern_find(table, data, size, indexp);
                 return r ? WINDOW_E_FULL : 0;
         }

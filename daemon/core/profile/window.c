@@ -12,6 +12,7 @@
  */
 #include "core/profile/window-private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -284,28 +285,25 @@ size_t window_memory(const Window *window) {
         return size;
 }
 
-static uint64_t table_fill(const Intern *table) {
-        return table->n_items * (uint64_t)WINDOW_FILL_MAX / table->max_items;
+static_assert(sizeof(WindowTables) == WINDOW_N_TABLES * sizeof(Intern), "each is a part");
+
+static uint32_t fill_of(uint64_t n, uint64_t max) {
+        return (uint32_t)MIN(n * WINDOW_FILL_MAX / max, (uint64_t)WINDOW_FILL_MAX);
 }
 
-uint32_t window_fill(const Window *window) {
+void window_fill(const Window *window, WindowFill *fill) {
         const Intern *tables = (const Intern *)&window->tables;
-        uint64_t most = window_memory(window) * (uint64_t)WINDOW_FILL_MAX / window->limits.max_bytes;
+        size_t size = window->arena.total + window->events.arena.total +
+                      window->tables.samples.n_items * sizeof(*window->sums);
 
-        for (size_t i = 0; i < sizeof(window->tables) / sizeof(*tables); i++)
-                most = MAX(most, table_fill(&tables[i]));
-        return (uint32_t)MIN(most, (uint64_t)WINDOW_FILL_MAX);
+        for (size_t i = 0; i < WINDOW_N_TABLES; i++) {
+                fill->parts[i] = fill_of(tables[i].n_items, tables[i].max_items);
+                size += tables[i].arena.total + tables[i].n_items * sizeof(InternItem);
+        }
+        fill->parts[WINDOW_MEMORY] = fill_of(size, window->limits.max_bytes);
+        fill->memory = fill_of(window_memory(window), window->limits.max_bytes);
 }
 
-uint32_t window_fill_sum(const Window *window) {
-        const Intern *tables = (const Intern *)&window->tables;
-        uint64_t sum = 0;
-
-        for (size_t i = 0; i < sizeof(window->tables) / sizeof(*tables); i++)
-                sum += table_fill(&tables[i]);
-        return (uint32_t)sum;
-}
-
-void window_take_no_rows(Window *window, bool takes_none) {
-        window->takes_no_rows = takes_none;
+void window_refuse_rows(Window *window, uint32_t parts) {
+        window->refused = parts >> WINDOW_MEMORY & 1 ? WINDOW_ALL_PARTS : parts;
 }

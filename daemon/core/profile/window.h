@@ -389,14 +389,26 @@ bool window_has_inlined(const Window *window);
 /* Bytes that the window holds. */
 size_t window_memory(const Window *window);
 
-enum { WINDOW_FILL_MAX = 1 << 20 };
+enum {
+        WINDOW_FILL_MAX = 1 << 20,      /* there is no room */
+        WINDOW_N_TABLES = 11,
+        WINDOW_MEMORY = WINDOW_N_TABLES,        /* a part of a window, as each of its tables is */
+        WINDOW_N_PARTS,
+        WINDOW_ALL_PARTS = (1 << WINDOW_N_PARTS) - 1,   /* bits by their numbers */
+};
 
 /*
- * How full the fullest table is, or the memory: WINDOW_FILL_MAX = there is no room. And the sum of what each
- * table is filled, so that the sum's growth tells what was added.
+ * How full each part is. Of the memory that is what rows need that are there; `memory` is what is taken, with
+ * room for further rows.
  */
-uint32_t window_fill(const Window *window);
-uint32_t window_fill_sum(const Window *window);
+typedef struct WindowFill {
+        uint32_t parts[WINDOW_N_PARTS], memory;
+} WindowFill;
 
-/* While @takes_none, the window is as one that is full: rows that are there are found, and none is added. */
-void window_take_no_rows(Window *window, bool takes_none);
+void window_fill(const Window *window, WindowFill *fill);
+
+/*
+ * Until the next call, tables of @parts are as if they were full, and with WINDOW_MEMORY all are: rows that
+ * are there are found, and none is added.
+ */
+void window_refuse_rows(Window *window, uint32_t parts);

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Counts how much each process fills, in parts of a table. Whose that is, its user and control group, is read
- * only in a window that is nearly full, of processes with much:
+ * Counts how much each process fills of each table, and of the memory. Whose that is, its user and control
+ * group, is read only for a table that is nearly full, of processes with much in it:
  *
  *     sets of attributes 49,152 of 65,536 ─▶ 25 % are left
- *             user-61001.slice   70 %         more than is left: adds none
- *             shop.service        1 %         goes on
+ *             user-61001.slice   65 %         more than is left: adds none
+ *             shop.service       10 %         goes on
+ *
+ * One table says nothing of another: who has many spans may still add stacks, where it has few. Of a control
+ * group all count together, which is at least what any user or process in it has.
  */
 
 #include "host/sampling/aggregate/window-shares.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -23,18 +27,25 @@ enum {
         FEW = WINDOW_FILL_MAX / 1024,   /* a process with less is not read: that takes 50 µs */
 };
 
+/* What a process has of one part of a window. */
+typedef struct HolderPart {
+        uint32_t n;
+        uint32_t n_counted;             /* … of which in the share */
+        Share *share;                   /* NULL = it is not counted on its own (yet) */
+} HolderPart;
+
 struct WindowHolder {
         uint32_t pid;
         uint64_t start_time_ns;
-        uint32_t n;                     /* parts of tables that it has filled */
-        Share *share;                   /* NULL = it is not counted on its own (yet) */
-        uint32_t n_counted;
+        ShareOwner owner;               /* group 0 = not read yet */
+        HolderPart parts[WINDOW_N_PARTS];
 };
 
 static void release(WindowShares *shares, WindowHolder *holder) {
-        if (holder->share)
-                share_release(&shares->shares, take(holder->share), holder->n_counted + 1);
-        holder->n_counted = 0;
+        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+                if (holder->parts[i].share)
+                        share_release(&shares->parts[i], holder->parts[i].share,
+                                      holder->parts[i].n_counted + 1);
 }
 
 void window_shares_reset(WindowShares *shares) {
@@ -47,12 +58,13 @@ void window_shares_reset(WindowShares *shares) {
         }
         hashmap_deinit(&shares->holders);
         shares->filling = NULL;
-        shares->is_crowded = false;
+        memset(shares->is_crowded, 0, sizeof(shares->is_crowded));
 }
 
 void window_shares_deinit(WindowShares *shares) {
         window_shares_reset(shares);
-        shares_deinit(&shares->shares);
+        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+                shares_deinit(&shares->parts[i]);
 }
 
 static ShareOwner owner_of(const WindowHolder *holder) {
@@ -64,28 +76,27 @@ static ShareOwner owner_of(const WindowHolder *holder) {
 }
 
 /*
- * Counts what the process has added since it was counted last. The holder itself counts as one part, which
+ * Counts what the process has added since it was counted last. The holder itself counts as one more, which
  * keeps the Share: programs of one process have the same. Return: 0, -ENOMEM.
  */
-static int charge(WindowShares *shares, WindowHolder *holder) {
-        uint32_t n = holder->n - holder->n_counted;
-        ShareOwner owner;
-        int r;
+static int charge(WindowShares *shares, WindowHolder *holder, size_t part) {
+        HolderPart *own = &holder->parts[part];
+        int r = 0;
 
-        if (holder->share) {
-                share_hold_more(holder->share, n);
-                holder->n_counted += n;
-                return 0;
+        if (!own->share) {
+                if (!holder->owner.group)
+                        holder->owner = owner_of(holder);
+                r = shares_hold(&shares->parts[part], &holder->owner, 1, &own->share);
         }
-        owner = owner_of(holder);
-        r = shares_hold(&shares->shares, &owner, n + 1, &holder->share);
-        if (!r)
-                holder->n_counted = n;
-        return error_fold(r);
+        if (r)
+                return error_fold(r);
+        share_hold_more(own->share, own->n - own->n_counted);
+        own->n_counted = own->n;
+        return 0;
 }
 
 /* Counts what was added while there was room for all. */
-static int charge_all(WindowShares *shares) {
+static int charge_all(WindowShares *shares, size_t part) {
         HashmapEntry *entry;
         uint32_t at = 0;
         int r = 0;
@@ -93,34 +104,50 @@ static int charge_all(WindowShares *shares) {
         while (!r && (entry = hashmap_next(&shares->holders, &at))) {
                 WindowHolder *holder = entry->value;
 
-                if (holder->n >= FEW)
-                        r = charge(shares, holder);
+                if (holder->parts[part].n >= FEW)
+                        r = charge(shares, holder, part);
         }
         return r;
 }
 
-/* Whether the process may add rows to a window of which @n_left is not filled. Return: 0, -ENOMEM. */
-static int judge(WindowShares *shares, WindowHolder *holder, uint32_t n_left, bool *mayp) {
-        int r = shares->is_crowded ? 0 : charge_all(shares);
+/* Whether the process may add to a part of which @n_left is not filled. Return: 0, -ENOMEM. */
+static int judge(WindowShares *shares, WindowHolder *holder, size_t part, uint32_t n_left, bool *mayp) {
+        const Share *share;
+        int r = shares->is_crowded[part] ? 0 : charge_all(shares, part);
 
-        shares->is_crowded = true;
+        shares->is_crowded[part] = true;
         if (!r)
-                r = charge(shares, holder);
+                r = charge(shares, holder, part);
         if (r)
                 return error_fold(r);
-        *mayp = shares_leave_room(&shares->shares, share_owner(holder->share), 1,
-                                  shares_held(&shares->shares) + n_left);
+        share = holder->parts[part].share;
+        *mayp = share_held_by_group(share) <= n_left;
         if (!*mayp)
-                shares_tell(&shares->shares, "rows of a window", share_owner(holder->share),
+                shares_tell(&shares->parts[part], "rows of a window", share_owner(share),
                             clock_monotonic_ns());
         return 0;
 }
 
+/* *refusedp: parts that it may not add to. */
+static int judge_all(WindowShares *shares, WindowHolder *holder, uint32_t *refusedp) {
+        const WindowFill *fill = &shares->before;
+        int r = 0;
+
+        for (size_t i = 0; i < WINDOW_N_PARTS && !r; i++) {
+                uint32_t n = i == WINDOW_MEMORY ? fill->memory : fill->parts[i];
+                bool may_add = true;
+
+                if (n >= CROWDED)
+                        r = judge(shares, holder, i, WINDOW_FILL_MAX - n, &may_add);
+                *refusedp |= (uint32_t)!may_add << i;
+        }
+        return r;
+}
+
 int window_shares_begin(WindowShares *shares, Window *window, const Process *process) {
         WindowHolder *holder = hashmap_get(&shares->holders, process->generation);
-        uint32_t fill = window_fill(window);
-        bool may_add = true;
-        int r = 0;
+        uint32_t refused = 0;
+        int r;
 
         if (!holder) {
                 holder = calloc(1, sizeof(*holder));
@@ -134,18 +161,21 @@ int window_shares_begin(WindowShares *shares, Window *window, const Process *pro
                         return error_fold(r);
                 }
         }
-        if (fill >= CROWDED)
-                r = judge(shares, holder, WINDOW_FILL_MAX - MIN(fill, (uint32_t)WINDOW_FILL_MAX), &may_add);
+        window_fill(window, &shares->before);
+        r = judge_all(shares, holder, &refused);
         if (r)
                 return error_fold(r);
-        window_take_no_rows(window, !may_add);
+        window_refuse_rows(window, refused);
         shares->filling = holder;
-        shares->n_before = window_fill_sum(window);
         return 0;
 }
 
 void window_shares_end(WindowShares *shares, Window *window) {
-        shares->filling->n += window_fill_sum(window) - shares->n_before;
+        WindowFill fill;
+
+        window_fill(window, &fill);
+        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+                shares->filling->parts[i].n += fill.parts[i] - shares->before.parts[i];
         shares->filling = NULL;
-        window_take_no_rows(window, false);
+        window_refuse_rows(window, 0);
 }

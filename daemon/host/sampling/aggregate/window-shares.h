@@ -5,8 +5,8 @@
  * Window Shares
  *
  * Who has filled how much of a window: attributes, spans, stacks and names are rows of tables that all
- * processes share. Once the fullest is three quarters full, a process, user or control group with more rows
- * than are left adds none: its samples that need a new row are lost, and no others are.
+ * processes share, and so is the memory. Once one of these is three quarters full, a control group that has
+ * more of it than is left adds no more there: its samples that need such a row are lost, and no others are.
  */
 
 #include <stdbool.h>
@@ -20,11 +20,11 @@
 typedef struct WindowHolder WindowHolder;
 
 typedef struct WindowShares {
-        Shares shares;                  /* rows by holder, once there are too many */
+        Shares parts[WINDOW_N_PARTS];   /* what each holder has, of those that are crowded */
+        bool is_crowded[WINDOW_N_PARTS];
         Hashmap holders;                /* generation of a process → WindowHolder */
-        bool is_crowded;                /* parts that are filled are counted by holder */
         WindowHolder *filling;          /* the process that is being added; NULL = none is */
-        uint32_t n_before;              /* window_fill_sum() then */
+        WindowFill before;              /* window_fill() then */
 } WindowShares;
 
 /* All zeros is that of an empty window. */
