@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "core/base/data/arena.h"
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/worker-session.h"
 #include "core/base/thread/worker.h"
 #include "core/symbol/function/symbol-wire.h"
@@ -111,7 +112,8 @@ typedef struct NameJob {
         size_t table_bytes;             /* size of the thread's tables after it */
         WorkerSessionCounts workers;
 
-        void *object, *names[NAME_JOB_MAX];     /* the caller's, as the next; not used here */
+        void *object, *names[NAME_JOB_MAX];     /* the caller's, as the next two; not used here */
+        Share *share;                   /* holder of its place in the queue */
         uint32_t serial;
         Arena texts;
         int fd;

@@ -127,8 +127,6 @@ struct NamedObject {
         NamePlaces places;              /* processes that map it */
         ShareOwner owner;               /* process whose turn its next job is */
         bool is_beyond;                 /* the owner has more jobs than its share: this one waits */
-        Share *share;                   /* holder of its jobs; NULL = there are none */
-        uint32_t n_jobs;
 };
 
 struct ObjectNames {
@@ -200,9 +198,7 @@ int object_names_want_lines(ObjectNames *names) {
         return r ? error_fold(r) : 0;
 }
 
-static void free_object(ObjectNames *names, NamedObject *object) {
-        if (object->share)
-                share_release(&names->shares, object->share, object->n_jobs);
+static void free_object(NamedObject *object) {
         hashmap_deinit(&object->names);
         free((char *)object->subject.gnu);
         free((char *)object->subject.go);
@@ -215,7 +211,7 @@ static void clear(ObjectNames *names) {
         uint32_t at = 0;
 
         while ((entry = hashmap_next(&names->objects, &at)))
-                free_object(names, entry->value);
+                free_object(entry->value);
         hashmap_deinit(&names->objects);
         hashmap_deinit(&names->words);
         arena_deinit(&names->rows);
@@ -266,7 +262,7 @@ static int new_object(ObjectNames *names, const Mapping *mapping, NamedObject **
         if (!named->subject.is_vdso)
                 named->subject.file = object_file(mapping->object);
         if (!named->subject.gnu || !named->subject.go || !named->subject.path) {
-                free_object(names, named);
+                free_object(named);
                 return error_origin(-ENOMEM);
         }
         *namedp = named;
@@ -281,7 +277,7 @@ static int add_object(ObjectNames *names, const Mapping *mapping, uint64_t key, 
                 return error_fold(r);
         r = hashmap_put(&names->objects, key, named);
         if (r) {
-                free_object(names, named);
+                free_object(named);
                 return error_fold(r);
         }
         names->is_over = names->is_over || names->objects.n_entries > MAX_OBJECTS;
@@ -374,27 +370,16 @@ static bool has_room(const ObjectNames *names, const ShareOwner *owner) {
 }
 
 /* Return: 0, 1 = it waits, -ENOMEM. */
-static int enter_queue(ObjectNames *names, NamedObject *object) {
-        int r;
-
+static int enter_queue(ObjectNames *names, NamedObject *object, Share **sharep) {
         object->is_beyond = shares_held(&names->shares) && !has_room(names, &object->owner);
         if (object->is_beyond)
                 return 1;
-        r = object->share ? 0 : shares_hold(&names->shares, &object->owner, 0, &object->share);
-        if (r)
-                return error_fold(r);
-        share_hold_more(object->share, 1);
-        object->n_jobs++;
-        return 0;
+        return error_fold(shares_hold(&names->shares, &object->owner, 1, sharep));
 }
 
-/* A job is done, or given up. */
-static void leave_queue(ObjectNames *names, NamedObject *object) {
-        Share *share = object->share;
-
-        if (!--object->n_jobs)
-                object->share = NULL;
-        share_release(&names->shares, share, 1);
+/* A job is done, or given up. Others of its object may be another owner's. */
+static void leave_queue(ObjectNames *names, NameJob *job) {
+        share_release(&names->shares, take(job->share), 1);
 }
 
 /* The owner of the object's next job is who asks first, or, while that has no room, another one with room. */
@@ -428,20 +413,21 @@ static void give_up(WorkerJob *base, void *userdata) {
         NamedObject *object = job->object;
 
         lose_tables(userdata);
-        leave_queue(userdata, object);
+        leave_queue(userdata, job);
         give_back(userdata, job, COUNTER_NAMES_STUCK);
         try_later(userdata, object, true);
         object->is_stuck = true;
 }
 
-/* The job's place in the queue is counted. */
-static int push_job(ObjectNames *names, NamedObject *object) {
+/* @share: holder of its place in the queue. */
+static int push_job(ObjectNames *names, NamedObject *object, Share *share) {
         NameJob *job;
         int r = name_job_new(&job, &object->subject, &object->places, names->zygotes, &names->remote);
 
         if (r)
                 return error_fold(r);
-        job->job.rank = share_rank(object->share);
+        job->share = share;
+        job->job.rank = share_rank(share);
         job->job.done = take_answers;
         job->job.stuck = give_up;
         job->object = object;
@@ -465,13 +451,14 @@ static int push_job(ObjectNames *names, NamedObject *object) {
 
 /* Return: 0, 1 = it has to wait, -ENOMEM. */
 static int send_job(ObjectNames *names, NamedObject *object) {
-        int r = enter_queue(names, object);
+        Share *share = NULL;
+        int r = enter_queue(names, object, &share);
 
         if (r)
                 return r;
-        r = push_job(names, object);
+        r = push_job(names, object, share);
         if (r)
-                leave_queue(names, object);
+                share_release(&names->shares, share, 1);
         return r < 0 ? error_fold(r) : 0;
 }
 
@@ -736,7 +723,7 @@ static void take_answers(WorkerJob *base, void *userdata) {
         note_tables(names, job->table_bytes);
         names->n_evicted += job->read.n_evicted;
         object->is_stuck = false;
-        leave_queue(names, object);
+        leave_queue(names, job);
         name_places_remove(&object->places, &job->gone);
         if (job->is_unopened && job->is_gone && !job->is_failed) {
                 give_back(names, job, COUNTER_NAMES_GONE);

@@ -39,6 +39,12 @@ struct Share {
 };
 
 void shares_deinit(Shares *shares) {
+        HashmapEntry *entry;
+        uint32_t at = 0;
+
+        while ((entry = hashmap_next(&shares->nodes, &at)))
+                free(entry->value);
+        free(shares->root);
         hashmap_deinit(&shares->nodes);
         *shares = (Shares){ 0 };
 }

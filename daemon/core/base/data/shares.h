@@ -38,7 +38,7 @@ typedef struct Shares {
         uint64_t n_untold;              /* entries that gave way or were refused since then */
 } Shares;
 
-/* All zeros is an empty one. Every Share must have been released. */
+/* All zeros is an empty one. What is still held is given back, and no Share is there any more. */
 void shares_deinit(Shares *shares);
 
 /*
