@@ -379,6 +379,7 @@ static int enter_queue(ObjectNames *names, NamedObject *object, Share **sharep) 
 
 /* A job is done, or given up. Others of its object may be another owner's. */
 static void leave_queue(ObjectNames *names, NameJob *job) {
+        shares_note_served(&names->shares, job->job.rank);
         share_release(&names->shares, take(job->share), 1);
 }
 
@@ -427,7 +428,7 @@ static int push_job(ObjectNames *names, NamedObject *object, Share *share) {
         if (r)
                 return error_fold(r);
         job->share = share;
-        job->job.rank = share_rank(share);
+        job->job.rank = share_rank(&names->shares, share);
         job->job.done = take_answers;
         job->job.stuck = give_up;
         job->object = object;

@@ -235,12 +235,16 @@ int share_compare_process_turns(const Share *a, const Share *b) {
         return compare(a->turn, b->turn);
 }
 
-uint64_t share_rank(const Share *share) {
+uint64_t share_rank(const Shares *shares, const Share *share) {
         uint64_t rank = share->n;
 
         for (; share->parent->parent; share = share->parent)
                 rank *= share->parent->n_children;
-        return rank;
+        return shares->served + rank;
+}
+
+void shares_note_served(Shares *shares, uint64_t rank) {
+        shares->served = MAX(shares->served, rank);
 }
 
 void share_take_turn(Shares *shares, Share *share) {

@@ -34,6 +34,7 @@ typedef struct Shares {
         Share *root;                    /* NULL = nothing is held */
         Hashmap nodes;                  /* hash of a path → Share */
         uint64_t n_turns;               /* turns that were given so far (share_take_turn()) */
+        uint64_t served;                /* greatest rank that was served (shares_note_served()) */
         uint64_t told_ns;               /* MONOTONIC time of the last word in the log; 0 = none was said */
         uint64_t n_untold;              /* entries that gave way or were refused since then */
 } Shares;
@@ -90,9 +91,12 @@ int share_compare_process_turns(const Share *a, const Share *b);
 
 /*
  * The place in a line that is filled one by one, with what waits there as what is held: groups take turns,
- * users in them, and their processes.
+ * users in them, and their processes. It is behind what was served, so who waits is not passed for ever.
  */
-uint64_t share_rank(const Share *share);
+uint64_t share_rank(const Shares *shares, const Share *share);
+
+/* What had @rank leaves the line. */
+void shares_note_served(Shares *shares, uint64_t rank);
 
 /* Serves it now: its next turn comes after all others. */
 void share_take_turn(Shares *shares, Share *share);

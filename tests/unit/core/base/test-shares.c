@@ -173,19 +173,45 @@ Test(shares, have_a_rank_in_a_line_by_what_they_have_in_it) {
         Shares shares = { 0 };
         Share *a1 = hold(&shares, 1, 1000, 11, 3), *a2, *b;
 
-        cr_assert_eq(share_rank(a1), 3);
+        cr_assert_eq(share_rank(&shares, a1), 3);
         b = hold(&shares, 2, 1000, 21, 1);
-        cr_assert_eq(share_rank(b), 1, "it goes before the second of the other group");
+        cr_assert_eq(share_rank(&shares, b), 1, "it goes before the second of the other group");
         a2 = hold(&shares, 1, 1000, 12, 1);
-        cr_assert_eq(share_rank(a2), 2, "its user has a turn for both");
-        cr_assert_eq(share_rank(a1), 6);
+        cr_assert_eq(share_rank(&shares, a2), 2, "its user has a turn for both");
+        cr_assert_eq(share_rank(&shares, a1), 6);
         share_release(&shares, a1, 3);
-        cr_assert_eq(share_rank(a2), 1);
+        cr_assert_eq(share_rank(&shares, a2), 1);
         a1 = hold(&shares, 1, 1001, 11, 1);
-        cr_assert_eq(share_rank(a1), 2, "its group has a turn for both users");
+        cr_assert_eq(share_rank(&shares, a1), 2, "its group has a turn for both users");
         share_release(&shares, a1, 1);
         share_release(&shares, a2, 1);
         share_release(&shares, b, 1);
+        shares_deinit(&shares);
+}
+
+/* A line of two: the one that waits, and two of another, which come anew as soon as they are served. */
+Test(shares, do_not_pass_for_ever_who_waits) {
+        Shares shares = { 0 };
+        Share *many = hold(&shares, 1, 1000, 11, 3), *stream = hold(&shares, 2, 1000, 21, 1);
+        const uint64_t waits = share_rank(&shares, many);
+        uint64_t line[2] = { share_rank(&shares, stream) };
+        unsigned n = 0;
+
+        share_hold_more(stream, 1);
+        line[1] = share_rank(&shares, stream);
+        cr_assert(line[0] < line[1] && line[1] < waits);
+        for (; line[0] < waits; n++) {
+                cr_assert_lt(n, 10, "it is passed by each one that comes");
+                shares_note_served(&shares, line[0]);
+                line[0] = line[1];
+                line[1] = share_rank(&shares, stream);
+                cr_assert_geq(line[1], line[0]);
+        }
+        cr_assert_eq(n, 2, "what has waited as long goes before it, and no more");
+        shares_note_served(&shares, waits);
+        cr_assert_gt(share_rank(&shares, many), waits);
+        share_release(&shares, many, 3);
+        share_release(&shares, stream, 2);
         shares_deinit(&shares);
 }
 
