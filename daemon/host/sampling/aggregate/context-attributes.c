@@ -77,15 +77,23 @@ static int count_of(ContextAttributes *attributes, uint64_t generation, uint32_t
         return 0;
 }
 
-/* Counts one more value of the process, if there is room in its share. Return: as count_of(). */
-static int take_share(ContextAttributes *attributes, uint64_t generation, bool *takenp) {
+static int count_one(ContextAttributes *attributes, uint64_t generation, uint32_t key) {
+        uint32_t *count = NULL;
+        int r = count_of(attributes, generation, key, &count);
+
+        if (!r)
+                ++*count;
+        return r;
+}
+
+/* Whether there is room in the process' share for one more value. Return: as count_of(). */
+static int ask_share(ContextAttributes *attributes, uint64_t generation, bool *has_roomp) {
         uint32_t left = MAX_VALUES_IN_ALL - attributes->values.n_items, *count = NULL;
         int r = count_of(attributes, generation, (uint32_t)ALL_VALUES, &count);
 
         if (r)
                 return r;
-        *takenp = left >= MAX_VALUES_IN_ALL / 4 || *count < left;
-        *count += *takenp;
+        *has_roomp = left >= MAX_VALUES_IN_ALL / 4 || *count < left;
         return 0;
 }
 
@@ -98,7 +106,7 @@ static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t ke
                 uint8_t value[256];
         } id = { .generation = generation, .key = key, .size = (uint32_t)size };
         uint32_t number, *count = NULL;
-        bool is_taken = false;
+        bool has_room = false;
         int r;
 
         memcpy(id.value, value, size);
@@ -109,15 +117,16 @@ static int admit(ContextAttributes *attributes, uint64_t generation, uint32_t ke
         r = count_of(attributes, generation, key, &count);
         if (r || *count >= CONTEXT_ATTRIBUTES_MAX_VALUES)
                 return r;
-        r = take_share(attributes, generation, &is_taken);
-        if (r || !is_taken)
+        r = ask_share(attributes, generation, &has_room);
+        if (r || !has_room)
                 return r;
         r = intern_add(&attributes->values, &id, size, &number);
         if (!r)
-                r = count_of(attributes, generation, key, &count);
+                r = count_one(attributes, generation, key);
+        if (!r)
+                r = count_one(attributes, generation, (uint32_t)ALL_VALUES);
         if (r)
                 return r;
-        ++*count;
         *admittedp = true;
         return 0;
 }
