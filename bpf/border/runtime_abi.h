@@ -577,9 +577,10 @@ struct ruby_process {
         uint16_t space;                 /* in the machine: its heap */
         uint16_t space_flags;           /* in a heap: a byte, */
         uint16_t collects;              /* with this bit while the collector runs */
-        uint16_t region;                /* in a thread: not 0 while it runs without the lock */
+        uint16_t ractor;                /* in a thread */
+        uint16_t running;               /* in a ractor: context of the thread that took the lock last */
         uint16_t compiled;              /* in a body: code that a JIT has made, or a small number */
-        uint16_t reserved[3];
+        uint16_t reserved[2];
 };
 
 /*

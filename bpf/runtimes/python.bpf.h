@@ -144,7 +144,7 @@ struct python {
         /* while the chain is read */
         uint64_t interpreter, thread;
         uint64_t thread_id;             /* pthread_self() of the thread that is interrupted */
-        uint64_t found;                 /* the state whose chain is read */
+        uint64_t found;                 /* the state whose chain is read; of Ruby: the thread's context */
         uint64_t first;                 /* the first interpreter, if there is no other one; 0 = there is */
         /* the thread's, with frames; if none has any, one without */
         uint64_t states[PYTHON_MAX_STATES];

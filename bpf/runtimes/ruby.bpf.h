@@ -28,7 +28,8 @@
  * since a call stores it.
  *
  * While the collector of garbage runs, the chain begins with a frame that says so. A flag of the whole heap
- * tells it. Only the thread with the lock can be the collector's; others are marked as without it.
+ * tells it. It is the collector of the thread that took the lock last: a ractor has that one's context. Others
+ * wait meanwhile, or run C code without the lock.
  *
  * Includes nothing, as python.bpf.h, behind which it is included.
  */
@@ -126,25 +127,28 @@ static inline bool ruby_chain_step(struct python *python, const struct ruby_proc
 
 /* Whether the collector runs in the thread of the context that was read. */
 static inline bool ruby_collects(const struct python *python, const struct ruby_process *process) {
-        uint64_t machine = 0, space = 0, thread, region = 0;
+        uint64_t at = 0, thread;
         uint8_t flags = 0;
 
         thread = python_word(python->code_bytes, process->thread, PYTHON_MAX_CODE - 1);
-        return python_read(process->machine, &machine) && python_read(machine + process->space, &space) &&
-                !bpf_probe_read_user(&flags, 1, (const void *)(space + process->space_flags)) &&
-                (flags & process->collects) && python_read(thread + process->region, &region) && !region;
+        return python_read(process->machine, &at) && python_read(at + process->space, &at) &&
+                !bpf_probe_read_user(&flags, 1, (const void *)(at + process->space_flags)) &&
+                (flags & process->collects) && python_read(thread + process->ractor, &at) &&
+                python_read(at + process->running, &at) && at == python->found;
 }
 
-/* Reads the context of the thread with this thread pointer. Return: whether it has one. */
+/* Reads python->found, the context of the thread with this thread pointer. Return: whether it has one. */
 static inline bool ruby_read_context(struct python *python, const struct ruby_process *process,
                                      uint64_t pointer) {
-        uint64_t variable[2], block = 0, context = 0;
+        uint64_t variable[2], block = 0;
+
+        python->found = 0;
 
         return !bpf_probe_read_user(variable, sizeof(variable), (const void *)process->variable) &&
                 variable[0] - 1 < RUBY_MAX_MODULES && python_read(pointer + 8, &block) &&
                 python_read(block + 16 * variable[0], &block) &&
-                python_read(block + variable[1], &context) && context &&
-                !bpf_probe_read_user(python->code_bytes, RUBY_CONTEXT_SIZE, (const void *)context);
+                python_read(block + variable[1], &python->found) && python->found &&
+                !bpf_probe_read_user(python->code_bytes, RUBY_CONTEXT_SIZE, (const void *)python->found);
 }
 
 /* Goes to the innermost frame of the thread, whose stack is at @sp. Return: whether there is one. */

@@ -103,6 +103,7 @@ def codes():
         "stack": "4883ec08 66488d3d00000000 666648e800000000 488b10 4889e1 488b8290000000 48898a98000000"
                  "488b92a0000000",
         "collector": "488b05a1f72d00 488b00 488b8050040000 0fb64010 c0e805 83e001 c3",
+        "lock": "498b7e18 498b4628 48398708020000 740f",
         "name": "4889f8 48c1e804 4881ffa9000000 0f47f8 31f6 e978ddffff",
         "names": "725f 488b3d78851a00 89de c1ee09 488b07"}
     for name, code in functions.items():
@@ -125,10 +126,11 @@ def entry(**more):
     fields = {"generation": 1, "variable": BASE + 0x1100, "machine": BASE + 0x1110, "evaluator": TEXT + 0x400,
               "evaluator_size": 0x100, "core": TEXT + 0x200, "core_size": 0x100}
     small = {"frame_size": 64, "thread": 48, "stack_start": 0x90, "stack_size": 0xa0, "space": 0x28,
-             "space_flags": 16, "collects": 32, "region": 0xa8, "compiled": 0x118}
+             "space_flags": 16, "collects": 32, "ractor": 0x18, "running": 0x40,
+             "compiled": 0x118}
     fields.update({name: value for name, value in more.items() if name in fields})
     small.update({name: value for name, value in more.items() if name in small})
-    return struct.pack("<7Q9H6x", *fields.values(), *small.values())
+    return struct.pack("<7Q10H4x", *fields.values(), *small.values())
 
 
 def frame(i):
@@ -148,6 +150,8 @@ def walk():
     memory.put(0x1288, BASE + 0x1300)
     memory.put(0x1300, BASE + 0x2000, 0x80, BASE + frame(0), 0, 0, 0, BASE + 0x1400)
     memory.put(0x1390, BASE + 0x400, 0, 0x1000)
+    memory.put(0x1418, BASE + 0x1500)                   # its ractor, whose lock it has
+    memory.put(0x1540, BASE + 0x1300)
     kinds = [IS_BLOCK | RUN, IS_C | OF_C, IS_METHOD, IS_C_BLOCK | OF_C, IS_EVAL | RUN, IS_END | RUN | OF_C]
     for i, kind in enumerate(kinds):
         memory.put(frame(i), 0x77000028 if not kind & OF_C else 0, 0, BASE + 0x2800 + 64 * i, 0,
@@ -171,7 +175,7 @@ def walk():
     case("no-native", (56, TEXT + 0x804))
     case("fiber", (0x2100 + 32 * 4 + 16, IS_EVAL), (184, TEXT + 0x804))
     case("collector", (0x1190, 32))
-    case("collector-of-another", (0x1190, 32), (0x14a8, BASE))
+    case("collector-of-another", (0x1190, 32), (0x1540, BASE))
     case("compiled", (0x3118, 0x7f0000000000))
     case("other-stack", (0x1390, BASE - 64))
     case("end-too-early", (0x1308, 0x81))
@@ -187,8 +191,8 @@ def walk():
     case("everything-is-evaluator", head=entry(evaluator=0, evaluator_size=MASK))
     case("everything-is-core", head=entry(core=0, core_size=MASK))
     case("frames-of-no-size", head=entry(frame_size=0))
-    case("far-fields", head=entry(thread=65535, stack_start=65535, stack_size=65535, space=65535, region=65535,
-                                  compiled=65535))
+    case("far-fields", head=entry(thread=65535, stack_start=65535, stack_size=65535, space=65535, ractor=65535,
+                                  running=65535, compiled=65535))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@
  *     rb_thread_current()    the variable of each thread that points to its context, and a context's thread
  *     ruby_stack_check()     in a context: where the native stack begins, and its size
  *     rb_during_gc()         the heap's flag of the collector
+ *     rb_thread_call_with_gvl()  whose context took the lock last
  *     rb_id2str()            names by their IDs
  *
  * vm_exec() is exported. It calls vm_exec_core(), the large function that runs the instructions, which the
  * compiler may have made a part of it.
  *
  * Code of another shape, and other releases than 3.1, whose frames and bodies of code have other places, are
- * refused. Two fields that no short function reads are those of 3.1, if the code that uses them has their
- * offsets.
+ * refused. A field that no short function reads is that of 3.1, if the code that uses it has its offset.
  */
 #include "host/runtime/ruby/ruby-program.h"
 
@@ -38,7 +38,6 @@ enum {
         MAX_CORE = 1 << 20,
         FRAME_SIZE = 64,                /* bytes in 3.1, as those below */
         THREAD = 48,
-        REGION = 0xa8,
         COMPILED = 0x118,
 };
 
@@ -165,19 +164,37 @@ bool ruby_decode_name(const RubyCode *code, RubyOpened *opened, uint64_t *target
         return true;
 }
 
-/* Finds the first `mov ids(%rip),%rdi` behind a comparison with their number. */
-bool ruby_decode_names(const RubyCode *code, RubyOpened *opened) {
-        uint64_t fields[MAX_FIELDS];
-
+/* As match(), anywhere in @code. */
+static bool find_shape(const RubyCode *code, const char *shape, uint64_t fields[MAX_FIELDS]) {
         for (size_t i = 0; i < code->size; i++) {
                 const RubyCode rest = { code->bytes + i, code->size - i, code->address + i };
 
-                if (match(&rest, "488b3d @: 89de c1ee09 488b07", fields)) {
-                        opened->ids = fields[0];
+                if (match(&rest, shape, fields))
                         return true;
-                }
         }
         return false;
+}
+
+/* mov RACTOR(thread),%rdi; mov CONTEXT(thread),%rax; cmp %rax,RUNNING(%rdi) */
+bool ruby_decode_lock(const RubyCode *code, RubyOpened *opened) {
+        uint64_t fields[MAX_FIELDS];
+
+        if (!find_shape(code, "498b7e , 498b46 , 483987 :", fields) || fields[0] > INT8_MAX ||
+            fields[2] > UINT16_MAX)
+                return false;
+        opened->ractor = (uint16_t)fields[0];
+        opened->running = (uint16_t)fields[2];
+        return true;
+}
+
+/* mov ids(%rip),%rdi, the first one behind a comparison with their number */
+bool ruby_decode_names(const RubyCode *code, RubyOpened *opened) {
+        uint64_t fields[MAX_FIELDS];
+
+        if (!find_shape(code, "488b3d @: 89de c1ee09 488b07", fields))
+                return false;
+        opened->ids = fields[0];
+        return true;
 }
 
 /* ---- the file ---- */
@@ -214,7 +231,7 @@ static bool decode(const DynamicImage *image, RubyOpened *opened) {
         return read_code(image, "rb_thread_current", bytes, &code) && ruby_decode_current(&code, opened) &&
                 read_code(image, "ruby_stack_check", bytes, &code) && ruby_decode_stack(&code, opened) &&
                 read_code(image, "rb_during_gc", bytes, &code) && ruby_decode_collector(&code, opened) &&
-                read_code(image, "rb_thread_call_with_gvl", bytes, &code) && has_offset(&code, REGION) &&
+                read_code(image, "rb_thread_call_with_gvl", bytes, &code) && ruby_decode_lock(&code, opened) &&
                 read_code(image, "rb_vm_exec", bytes, &code) && has_offset(&code, COMPILED) &&
                 decode_names(image, opened);
 }
@@ -303,7 +320,6 @@ int ruby_open(int fd, const void *data, uint64_t size, RubyOpened *opened) {
         opened->evaluator_size = evaluator.size;
         read_core(&image, opened);
         opened->frame_size = FRAME_SIZE;
-        opened->region = REGION;
         opened->compiled = COMPILED;
         snprintf(opened->reason, sizeof(opened->reason), "Ruby %s", version);
         return 0;

@@ -28,8 +28,8 @@ typedef struct RubyOpened {
         uint16_t frame_size, thread;
         uint16_t stack_start, stack_size;
         uint16_t space, space_flags, collects;
-        uint16_t region, compiled;
-        uint16_t reserved[3];
+        uint16_t ractor, running, compiled;
+        uint16_t reserved[2];
         char reason[RUBY_MAX_REASON];   /* `Ruby 3.1.2`; if the result is not 0, what is not known */
 } RubyOpened;
 
@@ -64,6 +64,7 @@ typedef struct RubyCode {
 bool ruby_decode_current(const RubyCode *code, RubyOpened *opened);     /* rb_thread_current() */
 bool ruby_decode_stack(const RubyCode *code, RubyOpened *opened);       /* ruby_stack_check() */
 bool ruby_decode_collector(const RubyCode *code, RubyOpened *opened);   /* rb_during_gc() */
+bool ruby_decode_lock(const RubyCode *code, RubyOpened *opened);        /* rb_thread_call_with_gvl() */
 bool ruby_decode_names(const RubyCode *code, RubyOpened *opened);       /* behind rb_id2str() */
 
 /* The same of rb_id2str() itself; *targetp: what it goes on to. */

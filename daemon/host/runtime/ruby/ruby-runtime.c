@@ -92,7 +92,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 .space = opened->space,
                 .space_flags = opened->space_flags,
                 .collects = opened->collects,
-                .region = opened->region,
+                .ractor = opened->ractor,
+                .running = opened->running,
                 .compiled = opened->compiled,
         };
         return 0;

@@ -44,6 +44,8 @@ static void decode(const uint8_t *data, size_t size) {
                 abort();
         if (ruby_decode_collector(&code, &opened) && (!opened.collects || opened.collects > 128))
                 abort();
+        if (ruby_decode_lock(&code, &opened) && opened.ractor > INT8_MAX)
+                abort();
         if (ruby_decode_name(&code, &opened, &target) && !opened.last_operator)
                 abort();
         ruby_decode_names(&code, &opened);

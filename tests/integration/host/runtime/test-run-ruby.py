@@ -144,6 +144,28 @@ class Ruby(session.NamingCase):
                                                                          if "collect" in names), (marked, rest))
         self.assertFalse([names for names in marked if "burn" in names])
 
+    def test_threads_that_wait_for_the_collectors_are_not_marked(self):
+        """Who sleeps wakes while the other thread collects, and waits for Ruby's lock."""
+        script = self.directory() / "collects.rb"
+        script.write_text("$stdout.sync = true\n$kept = Array.new(200_000) { |i| [i] }\n"
+                          "def collects\n  loop { GC.start }\nend\ndef waits\n  loop { sleep 0.001 }\nend\n"
+                          "Thread.new { waits }\nputs 'ready'\ncollects\n")
+        child = self.spawn([ruby(), script])
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, "--symbols", "local", "--off-cpu", "--off-cpu-walks", "100000")
+
+        def marks(samples, is_wait, function):
+            """[whether there is a `(gc)`] of these events with all names."""
+            stacks = [[f.name for f in s.frames] for s in samples if (s.type == "off_cpu") == is_wait and
+                      is_named(s)]
+            return ["(gc)" in names for names in stacks if function in names]
+
+        self.wait_for(run, lambda samples: sum(marks(samples, False, "collects")) >= 40 and
+                      len(marks(samples, True, "waits")) >= 40, "samples of the collector, and waits")
+        result = run.stop()
+        child.stop(9)
+        self.assertEqual(sum(marks(result.waits, True, "waits") + marks(result.samples, False, "waits")), 0)
+
     def test_a_release_is_named_by_targets(self):
         child = self.spawn([ruby(), SOURCE, "plain"])
         child.wait_for("ready")

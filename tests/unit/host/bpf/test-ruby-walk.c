@@ -40,6 +40,7 @@ enum {
         ENTRIES = HEAP + 0x8000,        /* 64 bytes each, then their definitions */
         SPACE = HEAP + 0xa000,
         THREAD = HEAP + 0xb000,
+        RACTOR = HEAP + 0xc000,
         INSTRUCTIONS = 0x37000000,      /* 0x1000 bytes each; not read */
         GENERATION = 7,
         FRAME_SIZE = 64,
@@ -128,7 +129,8 @@ static void put_process(void) {
                                          .space = 0x28,
                                          .space_flags = 16,
                                          .collects = 1 << 5,
-                                         .region = 0xa8,
+                                         .ractor = 0x18,
+                                         .running = 0x208,
                                          .compiled = 0x118 };
         at(VARIABLE)[0] = 3;
         at(VARIABLE)[1] = 8;
@@ -140,6 +142,8 @@ static void put_process(void) {
         at(CONTEXT)[0] = VALUES;
         at(CONTEXT)[1] = (END - VALUES) / 8;
         at(CONTEXT)[6] = THREAD;
+        at(THREAD)[0x18 / 8] = RACTOR;
+        at(RACTOR)[0x208 / 8] = CONTEXT;
         at(CONTEXT)[0x90 / 8] = STACK + sizeof(words);
         at(CONTEXT)[0xa0 / 8] = 2 * sizeof(words);
 }
@@ -268,7 +272,11 @@ Test(ruby_walk, while_the_collector_runs_a_frame_says_so) {
         CHECK(ABI_STACK_COMPLETE, LEAF, WORD(RUBY_FRAME_COLLECTOR, 0), METHOD(0), TEXT + 2, C(1), METHOD(2),
               METHOD(3), ROOT + 4);
         cr_assert_eq((uint32_t)frames[4], 5);
-        at(THREAD)[0xa8 / 8] = STACK;
+}
+
+Test(ruby_walk, while_another_thread_has_the_lock_the_collector_is_that_ones) {
+        at(SPACE)[2] = 1 << 5;
+        at(RACTOR)[0x208 / 8] = CONTEXT + 0x400;
         walk_from(LEAF);
         CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2), METHOD(3), ROOT + 4);
 }

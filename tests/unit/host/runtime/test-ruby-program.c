@@ -25,6 +25,8 @@ static const uint8_t stack[] = { 0x48, 0x83, 0xec, 0x08, 0x66, 0x48, 0x8d, 0x3d,
 static const uint8_t collector[] = { 0x48, 0x8b, 0x05, 0xa1, 0xf7, 0x2d, 0x00, 0x48, 0x8b, 0x00,
                                      0x48, 0x8b, 0x80, 0x50, 0x04, 0x00, 0x00, 0x0f, 0xb6, 0x40,
                                      0x10, 0xc0, 0xe8, 0x05, 0x83, 0xe0, 0x01, 0xc3 };
+static const uint8_t lock[] = { 0x49, 0x8b, 0x7e, 0x18, 0x49, 0x8b, 0x46, 0x28, 0x48, 0x39,
+                                0x87, 0x08, 0x02, 0x00, 0x00, 0x74, 0x0f };
 static const uint8_t name[] = { 0x48, 0x89, 0xf8, 0x48, 0xc1, 0xe8, 0x04, 0x48, 0x81, 0xff, 0xa9, 0x00,
                                 0x00, 0x00, 0x0f, 0x47, 0xf8, 0x31, 0xf6, 0xe9, 0x78, 0xdd, 0xff, 0xff };
 static const uint8_t names[] = { 0x72, 0x5f, 0x48, 0x8b, 0x3d, 0x78, 0x85, 0x1a, 0x00,
@@ -51,6 +53,10 @@ Test(ruby_program, code_says_where_frames_and_names_are) {
         cr_assert_eq(opened.space, 1104);
         cr_assert_eq(opened.space_flags, 16);
         cr_assert_eq(opened.collects, 1 << 5);
+        code = code_at(lock, sizeof(lock), 0x211e02);
+        cr_assert(ruby_decode_lock(&code, &opened));
+        cr_assert_eq(opened.ractor, 24);
+        cr_assert_eq(opened.running, 520);
         code = code_at(name, sizeof(name), 0x208e80);
         cr_assert(ruby_decode_name(&code, &opened, &target));
         cr_assert_eq(opened.last_operator, 169);
@@ -79,6 +85,11 @@ Test(ruby_program, code_that_is_cut_or_of_another_shape_says_nothing) {
                 const RubyCode code = code_at(collector, n, 0xcf4e0);
 
                 cr_assert_not(ruby_decode_collector(&code, &opened), "%zu", n);
+        }
+        for (size_t n = 0; n < 15; n++) {
+                const RubyCode code = code_at(lock, n, 0x211e02);
+
+                cr_assert_not(ruby_decode_lock(&code, &opened), "%zu", n);
         }
         for (size_t n = 0; n < sizeof(name); n++) {
                 const RubyCode code = code_at(name, n, 0x208e80);
