@@ -167,7 +167,7 @@ static inline bool php_chain_step(struct python *python, const struct php_proces
                 python->is_cut = 0;
                 return false;
         }
-        if (python->n > PYTHON_MAX_CHAIN - 2 || (at & 7) ||
+        if (python_is_full(python) || (at & 7) ||
             bpf_probe_read_user(python->frame_bytes, PHP_FRAME_WORDS * 8, (const void *)at))
                 return false;
         python->frame = frame[PHP_FRAME_PREVIOUS];

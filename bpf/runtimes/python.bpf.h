@@ -375,6 +375,17 @@ static inline void python_add_mark(struct python *python, uint64_t address) {
         python_add(python, address, PYTHON_NO_MARK);
 }
 
+/*
+ * Whether another frame and a mark have no room. What was read of a run that goes on beyond is in the
+ * evaluator's place all the same.
+ */
+static inline bool python_is_full(struct python *python) {
+        if (python->n <= PYTHON_MAX_CHAIN - 2)
+                return false;
+        python_add_mark(python, PYTHON_MARK_EVALUATOR);
+        return true;
+}
+
 /* Whether there is a code object at @code; *@cookiep. Recursion meets the same ones again and again. */
 static inline bool python_read_code(struct python *python, const struct python_process *process,
                                     uint64_t code, uint64_t *cookiep) {

@@ -102,7 +102,7 @@ static inline bool ruby_chain_step(struct python *python, const struct ruby_proc
         uint64_t at = python->frame, environment[3];
         uint32_t kind;
 
-        if (python->n > PYTHON_MAX_CHAIN - 2 || at >= python->native ||
+        if (python_is_full(python) || at >= python->native ||
             bpf_probe_read_user(python->frame_bytes, RUBY_FRAME_WORDS * 8, (const void *)at) ||
             bpf_probe_read_user(environment, sizeof(environment),
                                 (const void *)(frame[RUBY_FRAME_ENVIRONMENT] - 16)))

@@ -344,6 +344,17 @@ Test(php_walk, a_chain_in_a_ring_ends) {
         cr_assert_leq(unwind.n_frames, (uint32_t)UNWIND_MAX_FRAMES);
 }
 
+Test(php_walk, of_a_deep_recursion_in_one_run_the_innermost_frames_are_kept) {
+        put_frame(2, 1, 0);
+        cr_assert(walk_from(LEAF));
+        cr_assert_eq(php.is_cut, 1);
+        cr_assert_eq(unwind.end, ABI_STACK_DEPTH);
+        cr_assert_eq(php.n_written, 63);
+        cr_assert_eq(frames[0], LEAF);
+        for (unsigned i = 0; i < php.n_written; i++)
+                cr_assert_eq(frames[1 + 2 * i], USER(1 + i % 2), "%u", i);
+}
+
 Test(php_walk, stacks_deeper_than_wanted_keep_their_innermost_frames) {
         shim_python = NULL;
         memset(&php, 0xee, sizeof(php));

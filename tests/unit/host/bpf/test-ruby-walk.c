@@ -41,6 +41,9 @@ enum {
         SPACE = HEAP + 0xa000,
         THREAD = HEAP + 0xb000,
         RACTOR = HEAP + 0xc000,
+        DEEP = 0x67000000,              /* another stack of values */
+        N_DEEP = PYTHON_MAX_CHAIN + 100,
+        DEPTH = 64,
         INSTRUCTIONS = 0x37000000,      /* 0x1000 bytes each; not read */
         GENERATION = 7,
         FRAME_SIZE = 64,
@@ -49,6 +52,7 @@ enum {
 
 static uint64_t words[N_WORDS];
 static uint64_t heap[0x10000 / 8];
+static uint64_t deep[N_DEEP * FRAME_SIZE / 8];
 static uint64_t frames[UNWIND_MAX_FRAMES];
 static struct unwind unwind;
 static struct rules rules;
@@ -165,6 +169,7 @@ static void setup(void) {
         nodes_build(&shim_nodes, mappings, 2, GENERATION);
         shim_areas[0] = (ShimArea){ STACK, sizeof(words), words };
         shim_areas[1] = (ShimArea){ HEAP, sizeof(heap), heap };
+        shim_areas[2] = (ShimArea){ DEEP, sizeof(deep), deep };
         put_process();
         for (unsigned i = 0; i < 8; i++) {
                 put_body(i);
@@ -193,7 +198,7 @@ static bool walk_from(uint64_t pc) {
         memset(&ruby, 0xee, sizeof(ruby));
         memset(frames, 0xee, sizeof(frames));
         memset(&cache, 0, sizeof(cache));
-        shim_begin(&unwind, &rules, 64);
+        shim_begin(&unwind, &rules, DEPTH);
         unwind.pc = pc;
         unwind.sp = STACK;
         unwind.bp = 0;
@@ -330,6 +335,41 @@ Test(ruby_walk, a_fiber_may_begin_with_methods_of_c) {
         cr_assert(walk_from(LEAF));
         CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), ROOT + 4, C(1), C(2));
         cr_assert_eq(ruby.n_written, ruby.n_frames);
+}
+
+/* More frames of one method than are kept, in a run whose begin is not among those. */
+static void put_recursion(void) {
+        for (unsigned i = 0; i < N_DEEP; i++)
+                put_frame(&deep[i * FRAME_SIZE / 8], 2, RUBY_KIND_METHOD);
+        put_frame(&deep[(N_DEEP - 1) * FRAME_SIZE / 8], 30, RUBY_KIND_END | RUBY_FLAG_RUN | RUBY_FLAG_C);
+        at(CONTEXT)[RUBY_CONTEXT_STACK / 8] = DEEP;
+        at(CONTEXT)[RUBY_CONTEXT_SIZE_AT / 8] = ARRAY_SIZE(deep);
+        at(CONTEXT)[RUBY_CONTEXT_FRAME / 8] = DEEP;
+}
+
+Test(ruby_walk, of_a_deep_recursion_the_innermost_frames_are_kept) {
+        put_recursion();
+        cr_assert(walk_from(LEAF));
+        cr_assert_eq(ruby.is_cut, 1);
+        cr_assert_eq(unwind.end, ABI_STACK_DEPTH);
+        cr_assert_eq(ruby.n_written, DEPTH - 1);
+        cr_assert_eq(frames[0], LEAF);
+        for (unsigned i = 0; i < ruby.n_written; i++)
+                cr_assert_eq(frames[1 + 2 * i], METHOD(2), "%u", i);
+}
+
+Test(ruby_walk, of_a_deep_recursion_behind_another_run_too) {
+        const uint64_t begin[] = { LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2) };
+        uint32_t word = 0;
+
+        put_recursion();
+        put_frame(deep, 0, usual[0]);
+        put_frame(deep + FRAME_SIZE / 8, 1, usual[1]);
+        cr_assert(walk_from(LEAF));
+        cr_assert_eq(ruby.is_cut, 1);
+        cr_assert_eq(ruby.n_written, DEPTH - 2);
+        for (unsigned i = 0; i < ARRAY_SIZE(begin); word += runtime_frame_words(frames[word]), i++)
+                cr_assert_eq(frames[word], begin[i], "%u", i);
 }
 
 Test(ruby_walk, a_context_of_another_native_stack_is_not_this_ones) {
