@@ -537,7 +537,7 @@ enum {
         RUBY_KIND_C_BLOCK = 0x66660001, /* has no name */
         RUBY_KIND_EVAL = 0x77770001,
         RUBY_KIND_RESCUE = 0x78880001,
-        RUBY_KIND_END = 0x79990001,     /* outermost frame of each stack: no code */
+        RUBY_KIND_DUMMY = 0x79990001,   /* outermost frame of each stack, if it has both flags below */
         RUBY_FLAG_RUN = 0x20,           /* a run of the interpreter begins with this frame (FINISH) */
         RUBY_FLAG_C = 0x80,             /* a frame of C (CFRAME) */
         RUBY_CODE_BODY = 16,            /* in an iseq: its body, which stays where it is */

@@ -87,7 +87,8 @@ static inline bool ruby_take(struct python *python, const struct ruby_process *p
 
         if (kind == RUBY_KIND_C)
                 return ruby_take_c(python, entry);
-        if (kind == RUBY_KIND_C_BLOCK)
+        /* a dummy inside of the stack: a call with wrong arguments has one while the error is made */
+        if (kind == RUBY_KIND_C_BLOCK || kind == RUBY_KIND_DUMMY)
                 return true;
         if (!ruby_is_code(kind))
                 return false;
@@ -100,6 +101,7 @@ static inline bool ruby_take(struct python *python, const struct ruby_process *p
 static inline bool ruby_chain_step(struct python *python, const struct ruby_process *process) {
         const uint64_t *frame = (const uint64_t *)python->frame_bytes;
         uint64_t at = python->frame, environment[3];
+        const uint64_t both = RUBY_FLAG_RUN | RUBY_FLAG_C;
         uint32_t kind;
 
         if (python_is_full(python) || at >= python->native ||
@@ -109,7 +111,7 @@ static inline bool ruby_chain_step(struct python *python, const struct ruby_proc
                 return false;
         python->frame = at + process->frame_size;
         kind = (uint32_t)environment[2] & RUBY_KIND_MASK;
-        if (kind == RUBY_KIND_END) {
+        if (kind == RUBY_KIND_DUMMY && (environment[2] & both) == both) {
                 python->is_cut = python->frame != python->native;
                 /* methods of C that no run has called: a fiber of an Enumerator begins with them */
                 python->is_resumed = python->last_mark != python->n;
@@ -118,7 +120,7 @@ static inline bool ruby_chain_step(struct python *python, const struct ruby_proc
         if (!ruby_take(python, process, kind, environment[0]))
                 return false;
         python->has_leaf = 1;
-        if ((environment[2] & (RUBY_FLAG_RUN | RUBY_FLAG_C)) == RUBY_FLAG_RUN) {
+        if ((environment[2] & both) == RUBY_FLAG_RUN) {
                 python->n_runs++;
                 python_add_mark(python, PYTHON_MARK_EVALUATOR);
         }

@@ -85,8 +85,8 @@ static void put_frame(uint64_t *to, unsigned i, uint64_t flags) {
         uint64_t environment = VALUES + 0x100 + 32 * i;
         uint32_t kind = flags & RUBY_KIND_MASK;
 
-        to[RUBY_FRAME_PC] = kind == RUBY_KIND_C || kind == RUBY_KIND_END ? 0
-                                                                         : INSTRUCTIONS + 0x1000 * i + 40;
+        to[RUBY_FRAME_PC] = kind == RUBY_KIND_C || kind == RUBY_KIND_DUMMY ? 0
+                                                                           : INSTRUCTIONS + 0x1000 * i + 40;
         to[RUBY_FRAME_CODE] = CODES + 64 * i;
         to[RUBY_FRAME_ENVIRONMENT] = environment;
         at(environment)[-2] = ENTRIES + 64 * i;
@@ -105,7 +105,7 @@ static void put_entry(unsigned i, uint64_t id) {
 static void put_chain(const uint64_t *flags, unsigned n) {
         for (unsigned i = 0; i < n; i++)
                 put_frame(frame(i, n + 1), i, flags[i]);
-        put_frame(frame(n, n + 1), 30, RUBY_KIND_END | RUBY_FLAG_RUN | RUBY_FLAG_C);
+        put_frame(frame(n, n + 1), 30, RUBY_KIND_DUMMY | RUBY_FLAG_RUN | RUBY_FLAG_C);
         at(CONTEXT)[RUBY_CONTEXT_FRAME / 8] = END - FRAME_SIZE * (uint64_t)(n + 1);
 }
 
@@ -296,6 +296,16 @@ Test(ruby_walk, blocks_of_c_and_frames_that_are_being_made_have_no_name) {
         CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, METHOD(3), ROOT + 4);
 }
 
+Test(ruby_walk, a_dummy_inside_of_the_stack_does_not_end_it) {
+        static const uint64_t flags[] = { RUBY_KIND_METHOD | RUBY_FLAG_RUN, RUBY_KIND_C | RUBY_FLAG_C,
+                                          RUBY_KIND_DUMMY, RUBY_KIND_EVAL | RUBY_FLAG_RUN };
+
+        put_chain(flags, 4);
+        walk_from(LEAF);
+        CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(3), ROOT + 4);
+        cr_assert_eq(ruby.is_cut, 0);
+}
+
 Test(ruby_walk, a_run_that_begins_has_no_native_frame_yet) {
         put_native(0, TEXT + 2);
         put_native(1, CORE + 3);
@@ -341,7 +351,7 @@ Test(ruby_walk, a_fiber_may_begin_with_methods_of_c) {
 static void put_recursion(void) {
         for (unsigned i = 0; i < N_DEEP; i++)
                 put_frame(&deep[i * FRAME_SIZE / 8], 2, RUBY_KIND_METHOD);
-        put_frame(&deep[(N_DEEP - 1) * FRAME_SIZE / 8], 30, RUBY_KIND_END | RUBY_FLAG_RUN | RUBY_FLAG_C);
+        put_frame(&deep[(N_DEEP - 1) * FRAME_SIZE / 8], 30, RUBY_KIND_DUMMY | RUBY_FLAG_RUN | RUBY_FLAG_C);
         at(CONTEXT)[RUBY_CONTEXT_STACK / 8] = DEEP;
         at(CONTEXT)[RUBY_CONTEXT_SIZE_AT / 8] = ARRAY_SIZE(deep);
         at(CONTEXT)[RUBY_CONTEXT_FRAME / 8] = DEEP;
