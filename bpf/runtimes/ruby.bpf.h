@@ -34,10 +34,13 @@
  * Includes nothing, as python.bpf.h, behind which it is included.
  */
 
+static inline uint64_t ruby_word(uint64_t kind, uint64_t what) {
+        return (uint64_t)RUNTIME_RUBY << RUNTIME_KIND_SHIFT | kind << RUBY_KIND_SHIFT | what;
+}
+
 static inline void ruby_add(struct python *python, uint64_t kind, uint64_t what, uint64_t second) {
         python->n_frames++;
-        python_add(python,
-                   (uint64_t)RUNTIME_RUBY << RUNTIME_KIND_SHIFT | kind << RUBY_KIND_SHIFT | what, second);
+        python_add(python, ruby_word(kind, what), second);
 }
 
 /* Takes a frame of Ruby's own code, at @pc. Return: whether there is such code. */
@@ -113,6 +116,9 @@ static inline bool ruby_chain_step(struct python *python, const struct ruby_proc
         kind = (uint32_t)environment[2] & RUBY_KIND_MASK;
         if (kind == RUBY_KIND_DUMMY && (environment[2] & both) == both) {
                 python->is_cut = python->frame != python->native;
+                /* a collector that no method has called for has no place */
+                if (python->n == 1 && python->entries[0].first == ruby_word(RUBY_FRAME_COLLECTOR, 0))
+                        python->n = python->n_frames = 0;
                 /* methods of C that no run has called: a fiber of an Enumerator begins with them */
                 python->is_resumed = python->last_mark != python->n;
                 return false;

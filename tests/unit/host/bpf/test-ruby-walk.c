@@ -286,6 +286,18 @@ Test(ruby_walk, while_another_thread_has_the_lock_the_collector_is_that_ones) {
         CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2), METHOD(3), ROOT + 4);
 }
 
+Test(ruby_walk, a_collector_that_no_method_has_called_for_has_no_frame) {
+        static const uint64_t flags[] = { RUBY_KIND_C_BLOCK | RUBY_FLAG_C };
+
+        for (unsigned n = 0; n < 2; n++) {
+                setup();
+                put_chain(flags, n);
+                at(SPACE)[2] = 1 << 5;
+                cr_assert_not(walk_from(LEAF), "%u", n);
+                CHECK(ABI_STACK_COMPLETE, NATIVE_ALONE);
+        }
+}
+
 Test(ruby_walk, blocks_of_c_and_frames_that_are_being_made_have_no_name) {
         static const uint64_t flags[] = { RUBY_KIND_METHOD | RUBY_FLAG_RUN, RUBY_KIND_C_BLOCK | RUBY_FLAG_C,
                                           RUBY_KIND_METHOD, RUBY_KIND_EVAL | RUBY_FLAG_RUN };
