@@ -42,8 +42,10 @@ def truth_of(test):
 
 
 def chain_of(sample):
-    """Frames of Ruby, the outermost first."""
-    frames = [f for f in reversed(sample.frames) if f.type == "ruby" and f.name != "(gc)"]
+    """Frames of Ruby, the outermost first, without the innermost one's mark of the collector."""
+    frames = [f for f in reversed(sample.frames) if f.type == "ruby"]
+    if frames and frames[-1].name == "(gc)":
+        frames.pop()
     if [f.name for f in frames[-2:]] == ["burn", "*"]:
         frames.pop()            # code that YJIT has made calls it
     return own([f.name for f in frames], frames)
