@@ -38,8 +38,10 @@ static const struct {
         { "luajit", "no flag of LuaJIT names such code" },
         { "libluajit", "no flag of LuaJIT names such code" },
         { "php", "opcache.jit_debug=0x10 names such code" },
-        { "ruby", "`ruby --yjit-perf` names such code" },
-        { "libruby", "`ruby --yjit-perf` names such code" },
+        { "ruby", "methods of 3.1 are read by themselves; "
+                "`ruby --yjit-perf` (3.3 and newer) names such code" },
+        { "libruby", "methods of 3.1 are read by themselves; "
+                "`ruby --yjit-perf` (3.3 and newer) names such code" },
 };
 
 const char *code_hint(const char *file) {
