@@ -124,8 +124,12 @@ static int add_entry(Order *order, const Entry *entry) {
         if (entry->is_cie)
                 return 0;
         r = fde_read(&fde, order->reader, order->cies, entry);
-        if (!r && (fde.start < layout->text_low || fde.start >= layout->text_high))
+        if (!r && (fde.start < layout->text_low || fde.start >= layout->text_high)) {
+                /* a function that the linker has dropped begins at 0 there */
+                if (layout->section.is_debug_frame)
+                        return 0;
                 r = CFI_PROBLEM_RANGE;
+        }
         if (r) {
                 order->counts->n_entries++;
                 order->counts->problems[r]++;

@@ -259,7 +259,7 @@ static int fetch(TableBuilder *builder, uint64_t *budgetp) {
 
 /*
  * Whether a function of .debug_frame gets no row: .eh_frame has some of its code, or the linker has dropped
- * it, and left its start at 0.
+ * it, and left its start at 0, where the text begins.
  */
 static bool is_known(const TableBuilder *builder, const CfiFunction *function) {
         return builder->beside && function == &builder->second.function &&

@@ -120,10 +120,36 @@ Test(table, takes_from_debug_frame_what_eh_frame_lacks) {
         expect_rsp(MAKER_TEXT + 0x700, 80);
         expect_rsp(MAKER_TEXT + 0x900, 88);
         expect_none(MAKER_TEXT + 0x940);
-        cr_expect_eq(table.counts.n_entries, 10);
+        cr_expect_eq(table.counts.n_entries, 9);
+        cr_expect_eq(table.counts.problems[CFI_PROBLEM_RANGE], 0);
         cr_expect_eq(build_with(&TABLE_LIMITS_DEFAULT, 200, &n_steps), 0, "the same in small steps");
         expect_rsp(MAKER_TEXT + 0x3ff, 56);
         expect_rsp(MAKER_TEXT + 0x900, 88);
+}
+
+/* Dropped functions begin at 0, which is a part of this text: they would reach into code that has no rows. */
+Test(table, takes_from_debug_frame_no_function_that_was_dropped) {
+        size_t cie = put_cie(&frame);
+        Elf64_Phdr text;
+        unsigned n_steps;
+
+        put_fde(&frame, cie, MAKER_TEXT + 0x100, 0x100, 16);
+        debug.size = 0;
+        put_debug_cie(&debug);
+        put_debug_fde(&debug, 0, MAKER_TEXT + 0x80, 72);
+        put_debug_fde(&debug, MAKER_TEXT + 0x400, 0x40, 88);
+        make_elf_beside(&elf, &frame, &debug);
+        memcpy(&text, elf.data + sizeof(Elf64_Ehdr), sizeof(text));
+        text.p_vaddr = 0;
+        text.p_memsz = MAKER_TEXT + MAKER_TEXT_SIZE;
+        memcpy(elf.data + sizeof(Elf64_Ehdr), &text, sizeof(text));
+        cr_assert_eq(build_with(&TABLE_LIMITS_DEFAULT, 1 << 20, &n_steps), 0);
+        cr_expect_eq(table.text_low, 0);
+        expect_none(0);
+        expect_none(MAKER_TEXT);
+        expect_rsp(MAKER_TEXT + 0x100, 16);
+        expect_rsp(MAKER_TEXT + 0x400, 88);
+        cr_expect_eq(table.counts.problems[CFI_PROBLEM_RANGE], 0);
 }
 
 Test(table, does_not_mark_padding_between_functions) {
