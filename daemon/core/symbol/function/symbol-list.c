@@ -53,11 +53,13 @@ void symbol_list_deinit(SymbolList *list) {
         *list = (SymbolList){ 0 };
 }
 
-/* Adds a symbol, unless there are too many. */
+/* Adds a symbol, unless there are too many, or its name begins as one with a language does. */
 static int put(Reader *reader, const FileSymbol *symbol) {
         SymbolList *list = reader->list;
         int r;
 
+        if (name_language(symbol->name) != NAME_PLAIN)
+                return 0;
         if (list->n_symbols >= reader->limits->max_symbols) {
                 list->n_left_out++;
                 return 0;
@@ -154,8 +156,6 @@ static int add(Reader *reader, const Elf64_Sym *symbol, unsigned table) {
         if (n_name == 0)
                 return 0;
         name = strings->data + symbol->st_name;
-        if (name_language(name) != NAME_PLAIN)
-                return 0;
         r = language_note(&reader->units, symbol, name, n_name);
         if (r || (!is_function(symbol) && !label && !is_haskell_code(reader, symbol, name, n_name)))
                 return r ? error_fold(r) : 0;

@@ -354,6 +354,22 @@ Test(go_functions, puts_functions_in_order) {
         elf_image_deinit(&image);
 }
 
+/* As with ELF's symbols: such a name would be read as one of another language. */
+Test(go_functions, leave_out_a_name_that_begins_with_a_mark) {
+        ElfImage image;
+        SymbolTable *table;
+        uint64_t offset;
+
+        file[TABLE + NAMES] = 1;
+        cr_assert_eq(elf_image_init_memory(&image, (const uint8_t *)file, sizeof(file)), 0);
+        cr_assert_eq(read_symbol_table(&table, &image, NULL, NULL), 0);
+        cr_assert_eq(symbol_table_n_symbols(table), N - 1);
+        cr_assert_null(symbol_table_find(table, TEXT, &offset));
+        cr_assert_str_eq(symbol_table_find(table, TEXT + 0x40, &offset), "main.(*T).f");
+        symbol_table_free(table);
+        elf_image_deinit(&image);
+}
+
 Test(go_functions, is_of_no_use_beside_as_many_symbols) {
         GoFunctions functions;
 
