@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_FUNCTIONS = 1 << 22 };       /* of one file */
+
 bool function_table_read(FunctionTable *table, const DynamicImage *image) {
         static const uint8_t expected[] = { 1, 0x1b, 0x03, 0x3b };
         const Elf64_Phdr *header = NULL;
@@ -24,7 +26,7 @@ bool function_table_read(FunctionTable *table, const DynamicImage *image) {
                 return false;
         memcpy(&table->n, begin + 8, sizeof(table->n));
         table->address = header->p_vaddr;
-        if (!table->n || table->n > header->p_memsz / sizeof(*table->pairs))
+        if (!table->n || table->n > MAX_FUNCTIONS || table->n > header->p_memsz / sizeof(*table->pairs))
                 return false;
         table->pairs = malloc(table->n * sizeof(*table->pairs));
         return table->pairs &&
