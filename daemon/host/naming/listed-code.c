@@ -9,6 +9,9 @@
  *     0x1000 f        0x1008          0x1000 g      no name: either may be it
  *     0x1000 f        0x1008          -             f
  *     -               0x1008          0x1000 g      g
+ *
+ * Looks that find the same are one, which began with the first of them: a sample from between two such has
+ * that code, and nothing of what was there before.
  */
 #include "host/naming/listed-code.h"
 
@@ -254,7 +257,6 @@ int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_ti
 
 bool listed_code_take(ListedCode *code, ListedLook *look) {
         if (look->hash == code->now.hash) {
-                code->now.begun_ns = look->begun_ns;
                 code_index_free(take(look->index));
                 return false;
         }

@@ -42,9 +42,9 @@ typedef struct ListedFiles {
 int listed_files_read(ListedFiles *files, const Process *process);
 void listed_files_deinit(ListedFiles *files);
 
-/* The content of the lists of a process at one look. */
+/* The content of the lists of a process at one look, or at several in a row that found the same. */
 typedef struct ListedLook {
-        uint64_t begun_ns;              /* MONOTONIC; 0 = there was none */
+        uint64_t begun_ns;              /* MONOTONIC, of the first of them; 0 = there was none */
         uint64_t hash;                  /* hash of all functions */
         CodeIndex *index;               /* owned; NULL = nothing was registered */
 } ListedLook;

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "gdb-image.h"
 #include "host/naming/code-source.h"
@@ -311,6 +312,21 @@ Test(listed_code, tells_of_files_over_the_cap) {
         read_files();
         cr_assert_eq(place.files.n, LISTED_MAX_FILES, "this program's own and the C library's are two more");
         cr_assert(place.files.is_cut);
+/* What has left the list before two looks that are alike names nothing between them. */
+Test(listed_code, between_two_looks_that_are_alike_is_what_both_found, .init = init) {
+        static const GdbFunction other[] = { { "other", 0x10, 0x20 } };
+        uint64_t between_ns;
+
+        make_list(1);
+        look();
+        entries[0].symfile_size = gdb_image(images[0], TEXT, TEXT_SIZE, other, 1);
+        look();
+        between_ns = clock_monotonic_ns();
+        cr_assert(!look().is_changed);
+        assert_name(TEXT + 0x10, between_ns, "other");
+        assert_name(TEXT + 0x40, between_ns, NULL);
+        assert_name(TEXT + 0x10, 1, NULL);
+        assert_name(TEXT + 0x40, 1, "foo::bar");
 }
 
 Test(listed_code, answers_of_a_worker_are_checked) {
