@@ -36,6 +36,7 @@
 #include "core/symbol/jit/code-wire.h"
 #include "core/symbol/jit/jitdump.h"
 #include "core/symbol/jit/perf-map.h"
+#include "host/naming/gdb-wire.h"
 #include "host/sampling/process/identity.h"
 #include "host/sampling/process/process-directory.h"
 
@@ -80,6 +81,7 @@ struct CodeSource {
         CodeLook *look;                 /* while one is under way */
         Zygotes *zygotes;               /* a reference; NULL = what the files say is read here */
         CodeWork *work;                 /* during a look that has something to read, by a worker */
+        uint64_t end_ns;                /* of a look: beyond that no worker is waited for */
         int root_fd;                    /* during a look, and behind it where that is wanted; -1 = none */
         uint64_t own_pid;               /* as the last look of the living found them */
         uint32_t uid;
@@ -343,6 +345,7 @@ static int send_out(CodeSource *source, CodeForm form, size_t size) {
                         return error_origin(-ENOMEM);
                 source->work->session =
                         worker_session_make(source->zygotes, &code_question, &source->look->workers);
+                source->work->session.end_ns = source->end_ns;
         }
         for (unsigned i = 0; i < code_question.n_tries && r == WORKER_SESSION_E_DIED; i++)
                 r = ask(source, form, size);
@@ -463,13 +466,16 @@ static void look_at_dump(CodeSource *source, int proc_fd, const CodePlace *place
 /* What cannot be read now, or was just being changed, is at the next look. */
 static void look_at_lists(CodeSource *source, int proc_fd, CodePlace *place) {
         CodeLook *look = source->look;
+        WorkerSession worker = worker_session_make(source->zygotes, &gdb_wire_question, &look->workers);
         ListedResult result;
         int r;
 
+        worker.end_ns = source->end_ns;
         if (place->files.n)
                 listed_code_set_files(&source->listed, &place->files);
-        r = listed_code_look(&source->listed, proc_fd, place->pid, place->start_time_ns, source->zygotes,
-                             &look->workers, &result);
+        r = listed_code_look(&source->listed, proc_fd, place->pid, place->start_time_ns,
+                             source->zygotes ? &worker : NULL, &result);
+        worker_session_end(&worker);
         look->n_failed += result.n_failed;
         if (r < 0)
                 fail(source);
@@ -525,6 +531,7 @@ void code_source_look(CodeSource *source, CodePlace *place, CodeLook *look) {
 
         *look = (CodeLook){ 0 };
         source->look = look;
+        source->end_ns = clock_monotonic_ns() + code_question.timeout_ns;
         if (find_root(source, place, &proc_fd)) {
                 look_at_map(source, place);
                 if (!look->failed)

@@ -42,7 +42,7 @@ const WorkerQuestion gdb_wire_question = {
         .request_size = sizeof(GdbRequest),
         .answer_size = sizeof(GdbAnswer),
         .n_tries = 1,
-        .timeout_ns = 8 * NS_PER_SEC,   /* all of one look; less than the time limit of the look */
+        .timeout_ns = 8 * NS_PER_SEC,   /* at most: a look that has read other files has less left */
         .is_sound = is_sound,
 };
 

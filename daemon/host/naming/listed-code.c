@@ -235,21 +235,16 @@ static int look_at_all(ListedCode *code, Looking *looking) {
         return r;
 }
 
-int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns, Zygotes *zygotes,
-                     WorkerSessionCounts *counts, ListedResult *result) {
-        WorkerSession worker = { .socket = -1 };
-        Looking looking = { .proc_fd = proc_fd, .worker = zygotes ? &worker : NULL, .result = result };
+int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns,
+                     WorkerSession *worker, ListedResult *result) {
+        Looking looking = { .proc_fd = proc_fd, .worker = worker, .result = result };
         int r;
 
         *result = (ListedResult){ .look.begun_ns = clock_monotonic_ns() };
-        if (zygotes)
-                worker = worker_session_make(zygotes, &gdb_wire_question, counts);
         if (!reader_handle_open(&looking.handle, pid, start_time_ns))
                 return 0;
         r = look_at_all(code, &looking);
         reader_handle_close(&looking.handle);
-        if (zygotes)
-                worker_session_end(&worker);
         if (r <= 0)
                 result->look.index = code_index_free(result->look.index);
         return r;

@@ -67,11 +67,11 @@ typedef struct ListedResult {
 } ListedResult;
 
 /*
- * The reader's: looks at the lists of the living process. @zygotes: of workers that read them; NULL = they
- * are read here. Return: whether all of them were read; then result->look is the caller's; -ENOMEM.
+ * The reader's: looks at the lists of the living process. @worker: the caller's, of gdb_wire_question; NULL =
+ * they are read here. Return: whether all of them were read; then result->look is the caller's; -ENOMEM.
  */
-int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns, Zygotes *zygotes,
-                     WorkerSessionCounts *counts, ListedResult *result);
+int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns,
+                     WorkerSession *worker, ListedResult *result);
 
 /* Takes what a look has found. Return: whether it is something new. */
 bool listed_code_take(ListedCode *code, ListedLook *look);
