@@ -131,22 +131,34 @@ static int ask_find(const Looking *looking, int fd, const ListedFile *file, GdbA
         return 0;
 }
 
-/* A file that cannot be read is not asked again: its reader may have died of it. */
-static void ask_file(const Looking *looking, ListedFile *file) {
+/* Behind its end each question would cost a worker, which is started only to be late. */
+static bool has_time(const Looking *looking) {
+        return !looking->worker || clock_monotonic_ns() < looking->worker->end_ns;
+}
+
+/*
+ * A file that cannot be read is not asked again: its reader may have died of it. Return: 0, or anything else:
+ * this look asks no more.
+ */
+static int ask_file(const Looking *looking, ListedFile *file) {
         _cleanup_(closep) int fd = -1;
         GdbAnswer answer;
+        int r;
 
-        file->is_asked = true;
         if (object_file_open(&file->file, looking->proc_fd, file->start, file->end, file->path, &fd)) {
                 fd = -1;
-                return;
+                file->is_asked = true;
+                return 0;
         }
-        if (ask_find(looking, fd, file, &answer)) {
+        r = ask_find(looking, fd, file, &answer);
+        file->is_asked = r != WORKER_SESSION_E_NONE;
+        if (r) {
                 looking->result->n_failed++;
-                return;
+                return r;
         }
         file->has_list = !answer.result;
         file->symbol = answer.address;
+        return 0;
 }
 
 /* Return: 0 = the answer and its sound records, which the caller frees; 1 = there is none; -ENOMEM. */
@@ -219,19 +231,21 @@ static int look_at(Looking *looking, const ListedFile *file) {
         return r < 0 ? r : 1;
 }
 
-/* Return: as listed_code_look(). */
+/* One file a look may cost its worker; the next look goes on behind it. Return: as listed_code_look(). */
 static int look_at_all(ListedCode *code, Looking *looking) {
         bool has_list = false;
         int r = 1;
 
         for (uint32_t i = 0; i < code->files.n; i++) {
-                if (!code->files.items[i].is_asked)
-                        ask_file(looking, &code->files.items[i]);
-                has_list = has_list || code->files.items[i].has_list;
+                ListedFile *file = &code->files.items[i];
+
+                if (!file->is_asked && (!has_time(looking) || ask_file(looking, file)))
+                        return 0;
+                has_list = has_list || file->has_list;
         }
         for (uint32_t i = 0; i < code->files.n && has_list && r > 0; i++)
                 if (code->files.items[i].has_list)
-                        r = look_at(looking, &code->files.items[i]);
+                        r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;
         return r;
 }
 

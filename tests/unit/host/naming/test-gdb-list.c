@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/sandbox/zygotes.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "gdb-image.h"
@@ -190,6 +191,16 @@ Test(gdb_list, leaves_out_and_counts_what_is_over_a_cap) {
 
 /* ---- as the daemon does it ---- */
 
+/* A worker; the zygotes is this program once more, as in test-sandbox.c. */
+static void work(int socket) {
+        _exit(0);
+}
+
+__attribute__((__constructor__)) static void become_zygote(int argc, char **argv) {
+        if (argc == 1 && !strcmp(argv[0], ZYGOTE_NAME))
+                zygote_serve(work);
+}
+
 static CodeSource *source;
 static CodePlace place;
 
@@ -327,6 +338,44 @@ Test(listed_code, between_two_looks_that_are_alike_is_what_both_found, .init = i
         assert_name(TEXT + 0x40, between_ns, NULL);
         assert_name(TEXT + 0x10, 1, NULL);
         assert_name(TEXT + 0x40, 1, "foo::bar");
+}
+
+static uint32_t count_asked(const ListedCode *listed) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < listed->files.n; i++)
+                n += listed->files.items[i].is_asked;
+        return n;
+}
+
+/* Each worker dies of the first file that it gets. */
+Test(listed_code, one_look_costs_no_more_than_one_worker, .init = init) {
+        _cleanup_(closep) int proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        WorkerSessionCounts workers = { 0 };
+        WorkerSession worker = { .end_ns = UINT64_MAX, .counts = &workers, .socket = -1 };
+        ListedCode listed = { 0 };
+        ListedResult result;
+
+        cr_assert_eq(zygotes_new(&worker.zygotes), 0);
+        cr_assert_eq(zygotes_wait(worker.zygotes, 60000), 0);
+        listed_code_set_files(&listed, &place.files);
+#define LOOK(_n_failed, _n_started) \
+        cr_assert_eq(listed_code_look(&listed, proc_fd, place.pid, place.start_time_ns, &worker, &result), \
+                     0); \
+        cr_assert_eq(result.n_failed, _n_failed); \
+        cr_assert_eq(workers.n_started, _n_started); \
+        cr_assert_eq(count_asked(&listed), _n_started)
+        LOOK(1, 1);
+        LOOK(1, 2);
+        cr_assert_eq(workers.n_died, 2);
+        worker.end_ns = clock_monotonic_ns();           /* no time is left */
+        LOOK(0, 2);
+        worker.end_ns = UINT64_MAX;
+        zygotes_ref(worker.zygotes);
+        zygotes_free(worker.zygotes);                   /* there are no more workers */
+        LOOK(1, 2);
+        zygotes_unref(worker.zygotes);
+        listed_code_deinit(&listed);
 }
 
 Test(listed_code, answers_of_a_worker_are_checked) {
