@@ -57,6 +57,7 @@ typedef struct List {
         CodeSink sink;                  /* NULL = the bytes count, not what they mean */
         void *userdata;
         GdbListCounts *counts;
+        bool is_full;                   /* the sink's room: what follows is counted, and its name not read */
         Entry *entries;
         uint32_t n, room;
         uint64_t n_bytes;
@@ -84,18 +85,26 @@ static bool is_code(const ElfImage *image, const Elf64_Sym *symbol, uint64_t *st
         return true;
 }
 
-static int tell(const List *list, const Elf64_Sym *symbol, uint64_t start, const char *name) {
+static int tell(List *list, const Elf64_Sym *symbol, uint64_t start, const char *name) {
         char readable[DEMANGLE_MAX_OUTPUT];
         CodeRange range = { .start = start, .size = symbol->st_size };
+        int r;
 
+        if (list->is_full) {
+                list->counts->n_over_cap++;
+                return 0;
+        }
         range.name = demangle_may(name) && demangle(name, DEMANGLE_SHORT, readable, sizeof(readable))
                              ? readable : name;
         range.name_size = strnlen(range.name, CODE_MAX_NAME);
-        return list->sink(list->userdata, &range);
+        r = list->sink(list->userdata, &range);
+        list->is_full = r > 0;
+        list->counts->n_over_cap += r > 0;
+        return MIN(r, 0);
 }
 
 /* @names: with a NUL behind its @n_names bytes. */
-static int tell_symbols(const List *list, const ElfImage *image, const char *data, uint64_t size,
+static int tell_symbols(List *list, const ElfImage *image, const char *data, uint64_t size,
                         const char *names, uint64_t n_names) {
         int r = 0;
 
@@ -115,7 +124,7 @@ static int tell_symbols(const List *list, const ElfImage *image, const char *dat
 }
 
 /* Return: 0, IMAGE_E_*, what the sink returned, -ENOMEM. */
-static int read_symbols(const List *list, const ElfImage *image) {
+static int read_symbols(List *list, const ElfImage *image) {
         _cleanup_(freep) char *symbols = NULL, *names = NULL;
         const Elf64_Shdr *section, *strings;
         int r;
@@ -137,7 +146,7 @@ static int read_symbols(const List *list, const ElfImage *image) {
 }
 
 /* Return: 0, also of what is no image; what the sink returned, -ENOMEM. */
-static int tell_image(const List *list, uint8_t *data, size_t size) {
+static int tell_image(List *list, uint8_t *data, size_t size) {
         ElfImage image;
         uint16_t type;
         int r;

@@ -42,8 +42,9 @@ enum {
 };
 
 /*
- * The functions in all images of the list whose descriptor is at @address. Return: 0, GDB_LIST_E_*, what
- * @sink returned, -ENOMEM.
+ * The functions in all images of the list whose descriptor is at @address. @sink: may return > 0, too, if it
+ * has no room: that function and all behind it are over the cap. Return: 0, GDB_LIST_E_*, what @sink returned
+ * below 0, -ENOMEM.
  */
 int gdb_list_read(const GdbMemory *memory, uint64_t address, CodeSink sink, void *userdata,
                   GdbListCounts *counts);

@@ -49,9 +49,9 @@ const WorkerQuestion gdb_wire_question = {
 typedef struct Records {
         GdbAnswer *answer;
         uint8_t *data;
-        uint32_t n_left_out;
 } Records;
 
+/* Return: 0, 1 = there is no room. */
 static int put(void *userdata, const CodeRange *range) {
         const CodeRecord record = { .range = *range };
         Records *records = userdata;
@@ -60,8 +60,7 @@ static int put(void *userdata, const CodeRange *range) {
 
         answer->size += (uint32_t)n;
         answer->n_records += n > 0;
-        records->n_left_out += !n;
-        return 0;
+        return !n;
 }
 
 int gdb_wire_read(const GdbMemory *memory, uint64_t address, GdbAnswer *answer, uint8_t **recordsp) {
@@ -77,7 +76,6 @@ int gdb_wire_read(const GdbMemory *memory, uint64_t address, GdbAnswer *answer, 
                 return error_fold(r);
         }
         answer->result = r;
-        answer->counts.n_over_cap += records.n_left_out;
         if (r)
                 answer->n_records = answer->size = 0;
         *recordsp = records.data;

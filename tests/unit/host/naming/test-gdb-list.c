@@ -6,6 +6,7 @@
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,14 @@ static bool read_own(void *userdata, uint64_t address, void *to, size_t size) {
 
 static const GdbMemory memory = { .read = read_own };
 static char found[4096];
+static unsigned room = UINT_MAX, n_told;
 static GdbListCounts counts;
 
 static int take_range(void *userdata, const CodeRange *range) {
         size_t n = strlen(found);
 
+        if (n_told++ >= room)
+                return 1;
         snprintf(found + n, sizeof(found) - n, "%lx+%lx %.*s\n", (unsigned long)range->start,
                  (unsigned long)range->size, (int)range->name_size, range->name);
         return 0;
@@ -59,7 +63,7 @@ static int take_range(void *userdata, const CodeRange *range) {
 
 static int read_list(void) {
         found[0] = 0;
-        n_reads = 0;
+        n_reads = n_told = 0;
         return gdb_list_read(&memory, (uintptr_t)&__jit_debug_descriptor, take_range, NULL, &counts);
 }
 
@@ -187,6 +191,16 @@ Test(gdb_list, leaves_out_and_counts_what_is_over_a_cap) {
         entries[0].symfile_size = 8;
         cr_assert_eq(read_list(), 0);
         cr_assert_eq(counts.n_malformed, 1);
+}
+
+Test(gdb_list, counts_what_is_behind_the_last_that_had_room_and_does_not_read_it) {
+        make_list(3);
+        room = 1;
+        cr_assert_eq(read_list(), 0);
+        cr_assert_str_eq(found, "10010+20 first\n");
+        cr_assert_eq(n_told, 2);
+        cr_assert_eq(counts.n_over_cap, 5);
+        cr_assert_eq(counts.n_images, 3);
 }
 
 /* ---- as the daemon does it ---- */
