@@ -460,14 +460,18 @@ static bool has_to_wait(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         return true;
 }
 
-/* Attempts once, and counts its CPU time for the group and user. Return: as the runtime's. */
+/*
+ * Attempts once, and counts its CPU time for the group and user: who they are is asked first, since a process
+ * that has ended has neither. Return: as the runtime's.
+ */
 static int attempt(Runtimes *runtimes, Known *known, void *entry) {
+        const uint32_t place = place_of(known);
         uint64_t begin_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), ns;
         int r = known->runtime->ops->attach(&known->subject, &known->state, entry, known->text);
 
         ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
         if (ns > CHEAP_NS)
-                attach_budget_spend(&runtimes->budget, place_of(known), ns);
+                attach_budget_spend(&runtimes->budget, place, ns);
         return r;
 }
 

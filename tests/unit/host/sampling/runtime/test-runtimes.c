@@ -26,6 +26,7 @@ static int map_fd = -1;
 static unsigned n_recognised, n_attached, n_detached, n_asked, n_switched, n_tended, n_extended;
 static unsigned not_yet = NOT_YET;      /* attempts that find it not ready */
 static uint64_t attach_cpu_ns;          /* CPU time of an attempt */
+static bool ends_meanwhile;             /* the process, during an attempt */
 static const char *later_text = "";
 static int attach_result, extend_result = -1;   /* −1: no other file is wanted */
 static unsigned n_extend_later, n_spans_asked;
@@ -45,6 +46,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         while (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns < attach_cpu_ns)
                 ;
         cr_assert_eq(subject->userdata, &n_tended);
+        if (ends_meanwhile)
+                user_child_end(subject->pid);
         *statep = &n_attached;
         cr_assert_str_empty(text);
         if (n_attached++ < not_yet) {
@@ -359,6 +362,29 @@ Test(runtimes, programs_that_are_slow_to_read_make_their_own_user_wait) {
         for (unsigned i = 0; i < ARRAY_SIZE(holders); i++)
                 end_holder(&bench, holders[i]);
         end_holder(&bench, own);
+        runtimes_free(bench.runtimes);
+        object_cache_free(bench.objects);
+}
+
+Test(runtimes, a_program_that_ends_while_it_is_read_leaves_the_debt_to_its_user) {
+        pid_t first, second;
+        Bench bench;
+
+        if (geteuid())
+                cr_skip_test("machine: not root, who makes processes of other users");
+        not_yet = 0;
+        attach_cpu_ns = NS_PER_SEC;
+        ends_meanwhile = true;
+        cr_assert_eq(object_cache_new(&bench.objects, 64), 0);
+        cr_assert_eq(runtimes_new(&bench.runtimes, on_switch, NULL), 0);
+        cr_assert_eq(runtimes_register(bench.runtimes, &toy, map_fd, &n_tended), 0);
+        first = begin_holder(&bench, USER_CHILD, GENERATION);
+        runtimes_forget(bench.runtimes, (uint32_t)first);
+        ends_meanwhile = false;
+        second = begin_holder(&bench, USER_CHILD, GENERATION + 1);
+        cr_assert_eq(n_attached, 1);
+        cr_assert_eq(stat_get(COUNTER_RUNTIMES_OVER_CAP), 1);
+        end_holder(&bench, second);
         runtimes_free(bench.runtimes);
         object_cache_free(bench.objects);
 }
