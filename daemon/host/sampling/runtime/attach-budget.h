@@ -4,8 +4,9 @@
 /*
  * Attach Budget
  *
- * CPU time of the event loop for the files of programs with a runtime, by control group and user. Who has
- * used more than its share waits, so that programs made to be slow to read cost only their owner's.
+ * CPU time of the event loop for the files of programs with a runtime: of a user in a control group, of the
+ * group, and of all. Who has used more than its share waits, so that programs made to be slow to read cost
+ * their owner's time, and never all of the loop's.
  */
 
 #include <stdbool.h>
@@ -15,23 +16,32 @@
 
 enum { ATTACH_BUDGET_PLACES = 256 };
 
+typedef enum AttachLevel {
+        ATTACH_BUDGET_USER,
+        ATTACH_BUDGET_GROUP,
+        ATTACH_BUDGET_ALL,
+        ATTACH_BUDGET_LEVELS
+} AttachLevel;
+
+/* Zeros are one that owes nothing. */
 typedef struct AttachBudget {
-        uint64_t debts_ns[ATTACH_BUDGET_PLACES];
+        uint64_t debts_ns[ATTACH_BUDGET_LEVELS][ATTACH_BUDGET_PLACES];  /* of all: the first place */
         uint64_t paid_ns;               /* MONOTONIC time when debts were paid last */
         Shares told;                    /* for the log */
 } AttachBudget;
 
-/* The place of a control group and user. */
-static inline uint32_t attach_budget_place(const ShareOwner *owner) {
-        return (uint32_t)((owner->group ^ owner->user * UINT64_C(0x9e3779b97f4a7c15)) >> 32) %
-                ATTACH_BUDGET_PLACES;
-}
+/* The places that a process' time is counted at. */
+typedef struct AttachPayer {
+        uint32_t places[ATTACH_BUDGET_LEVELS];
+} AttachPayer;
 
-/* Whether any place has to wait; only then it need be known whose a process is. */
+AttachPayer attach_budget_payer(const ShareOwner *owner);
+
+/* Whether any place has to wait; else it need not be asked who does. */
 bool attach_budget_is_overdrawn(AttachBudget *budget, uint64_t now_ns);
 
-/* Whether this one has to. */
-bool attach_budget_waits(const AttachBudget *budget, uint32_t place);
+/* Return: whose time is used up, so that @payer has to wait; ATTACH_BUDGET_LEVELS = it has not to. */
+AttachLevel attach_budget_waits(const AttachBudget *budget, const AttachPayer *payer);
 
-/* The place has used @ns of CPU time. */
-void attach_budget_spend(AttachBudget *budget, uint32_t place, uint64_t ns);
+/* The process has used @ns of CPU time. */
+void attach_budget_spend(AttachBudget *budget, const AttachPayer *payer, uint64_t ns);

@@ -73,7 +73,7 @@ enum {
 #define PAUSE_NS (5 * NS_PER_MS)        /* with a runtime that has had no answer for many frames */
 #define KEEP_GONE_NS (5 * NS_PER_SEC)
 #define ROOM_RETRY_NS (5 * NS_PER_SEC)  /* a process without room for its entry */
-#define BUDGET_RETRY_NS NS_PER_SEC      /* a process whose group and user have used their time for attempts */
+#define BUDGET_RETRY_NS NS_PER_SEC      /* a process whose user, group, or all have used their time */
 #define CHEAP_NS NS_PER_MS              /* an attempt of less is nobody's */
 #define MAX_TRUST_MS UINT32_C(64000)
 
@@ -102,7 +102,8 @@ typedef struct Known {
         bool is_counted;                /* there was one, which may have had to give way */
         Share *share;                   /* holder of the entry, while there is one and it lives */
         void *entry;                    /* kept while the map has no room for it; NULL = not so */
-        uint32_t place;                 /* place in the budget of attempts, + 1; 0 = not known yet */
+        AttachPayer payer;              /* in the budget of attempts, once it was asked for */
+        bool has_payer;
         bool had_to_wait;               /* for that budget */
         bool is_refused;                /* there will be none */
         uint32_t extended;              /* kinds of other files that were read and tell more */
@@ -431,31 +432,39 @@ static void wait_for(Known *known, bool was_told, uint64_t now_ns) {
                 log_write_target(LOG_LEVEL_INFO, known->pid, "%s", known->text);
 }
 
-static uint32_t place_of(Known *known) {
+static const AttachPayer *payer_of(Known *known) {
         ShareOwner owner;
 
-        if (!known->place) {
+        if (!known->has_payer) {
                 owner = owner_of(known);
-                known->place = attach_budget_place(&owner) + 1;
+                known->payer = attach_budget_payer(&owner);
+                known->has_payer = true;
         }
-        return known->place - 1;
+        return &known->payer;
 }
 
-/* Whether other attempts of its group and user have used their time: then it is tried later. */
+/* Whether attempts of its user, its group, or all have used their time: then it is tried later. */
 static bool has_to_wait(Runtimes *runtimes, Known *known, uint64_t now_ns) {
+        static const char *const whose[] = { [ATTACH_BUDGET_USER] = "its user's programs",
+                                             [ATTACH_BUDGET_GROUP] = "programs of its control group",
+                                             [ATTACH_BUDGET_ALL] = "programs of all" };
+        AttachLevel level = ATTACH_BUDGET_LEVELS;
         ShareOwner owner;
 
-        if (!attach_budget_is_overdrawn(&runtimes->budget, now_ns) ||
-            !attach_budget_waits(&runtimes->budget, place_of(known)))
+        if (attach_budget_is_overdrawn(&runtimes->budget, now_ns))
+                level = attach_budget_waits(&runtimes->budget, payer_of(known));
+        if (level == ATTACH_BUDGET_LEVELS)
                 return false;
         known->next_ns = now_ns + BUDGET_RETRY_NS;
-        snprintf(known->text, sizeof(known->text), "%s: read later, since its user's programs took long to read",
-                 known->runtime->ops->name);
+        snprintf(known->text, sizeof(known->text), "%s: read later, since %s took long to read",
+                 known->runtime->ops->name, whose[level]);
         if (known->had_to_wait)
                 return true;
         known->had_to_wait = true;
-        owner = owner_of(known);
         stat_add(COUNTER_RUNTIMES_OVER_CAP, 1);
+        if (level == ATTACH_BUDGET_ALL)         /* this one's share is not what was used up */
+                return true;
+        owner = owner_of(known);
         shares_tell(&runtimes->budget.told, "time to read programs with a runtime", &owner, now_ns);
         return true;
 }
@@ -465,13 +474,13 @@ static bool has_to_wait(Runtimes *runtimes, Known *known, uint64_t now_ns) {
  * that has ended has neither. Return: as the runtime's.
  */
 static int attempt(Runtimes *runtimes, Known *known, void *entry) {
-        const uint32_t place = place_of(known);
+        const AttachPayer *payer = payer_of(known);
         uint64_t begin_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID), ns;
         int r = known->runtime->ops->attach(&known->subject, &known->state, entry, known->text);
 
         ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
         if (ns > CHEAP_NS)
-                attach_budget_spend(&runtimes->budget, place, ns);
+                attach_budget_spend(&runtimes->budget, payer, ns);
         return r;
 }
 

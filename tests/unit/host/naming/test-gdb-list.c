@@ -337,6 +337,8 @@ Test(listed_code, tells_of_files_over_the_cap) {
         read_files();
         cr_assert_eq(place.files.n, LISTED_MAX_FILES, "this program's own and the C library's are two more");
         cr_assert(place.files.is_cut);
+}
+
 /* What has left the list before two looks that are alike names nothing between them. */
 Test(listed_code, between_two_looks_that_are_alike_is_what_both_found, .init = init) {
         static const GdbFunction other[] = { { "other", 0x10, 0x20 } };
