@@ -272,7 +272,7 @@ static int obey(Driver *driver, const char *line) {
         else if (!strcmp(line, "jitter"))
                 return sampler_read_counters(driver->sampler) ?: sampler_jitter(driver->sampler);
         else if (!strcmp(line, "runtimes"))
-                return (int)sampler_want_runtimes(driver->sampler, UINT64_MAX);
+                return (int)sampler_want_runtimes(driver->sampler, NULL, NULL);
         else if (!strcmp(line, "sleep"))
                 return sleep_until_woken(driver);
         else if (!strcmp(line, "listen"))

@@ -514,7 +514,7 @@ static int attach(Runtimes *runtimes, Known *known, uint64_t now_ns) {
         return 0;
 }
 
-/* The kernel half's walk will never be there: what has been attached is walked natively. */
+/* The kernel half's walk will not be there for them: what has been attached is walked natively. */
 static void take_entries(Runtimes *runtimes) {
         for (Known *known = runtimes->first; known; known = known->next)
                 if (known->is_attached && !known->gone_ns) {
@@ -528,13 +528,14 @@ static void take_entries(Runtimes *runtimes) {
 
 /* Says that there is a process of @runtime, and how it is with the walk. */
 static void ask_for_walk(Runtimes *runtimes, Registered *runtime) {
-        bool is_known = runtimes->walk > RUNTIMES_WALK_LOADING;
+        bool was_refused = runtimes->walk == RUNTIMES_WALK_REFUSED;
 
-        if (!runtimes->on_switch || !runtime->ops->entry_size || (is_known && runtime->is_on))
+        if (!runtimes->on_switch || !runtime->ops->entry_size ||
+            (runtimes->walk == RUNTIMES_WALK_ON && runtime->is_on))
                 return;
         runtime->is_on = true;
         runtimes->walk = runtimes->on_switch(runtimes->userdata, runtime->ops);
-        if (runtimes->walk == RUNTIMES_WALK_REFUSED && !is_known)
+        if (runtimes->walk == RUNTIMES_WALK_REFUSED && !was_refused)
                 take_entries(runtimes);
 }
 

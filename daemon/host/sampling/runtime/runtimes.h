@@ -155,12 +155,12 @@ enum runtimes_walk {
         RUNTIMES_WALK_UNASKED,
         RUNTIMES_WALK_LOADING,
         RUNTIMES_WALK_ON,
-        RUNTIMES_WALK_REFUSED,          /* no process is walked by its runtime here */
+        RUNTIMES_WALK_REFUSED,          /* no process is walked by its runtime, as it is now */
 };
 
 /*
  * Called when the first process of @ops is met: the kernel half is to look it up from now on. And again as
- * long as the answer is LOADING. Return: any but UNASKED.
+ * long as the answer is LOADING, and for each further process after REFUSED. Return: any but UNASKED.
  */
 typedef enum runtimes_walk (*RuntimesSwitch)(void *userdata, const RuntimeOps *ops);
 

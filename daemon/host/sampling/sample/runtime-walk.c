@@ -19,7 +19,8 @@
  *
  * Where the kernel refuses the second part, runtimes are walked natively, as on a host where none is known,
  * and each such process says so (host/sampling/runtime/). So it is where our control group has no room for
- * what the verifier takes meanwhile: the kernel would kill the daemon.
+ * what the verifier takes meanwhile: the kernel would kill the daemon. The group may use less later, so who
+ * wants the walk then has the room looked at again.
  */
 
 #include "host/sampling/sample/runtime-walk.h"
@@ -35,12 +36,15 @@
 
 /* Memory that the verifier was seen to take for a load, and some more (Linux 6.18: 26 MiB). */
 #define LOAD_BYTES (UINT64_C(32) << 20)
+#define LEAST_LIMIT (UINT64_C(64) << 20)        /* what a daemon with a walk can do with */
+#define RETRY_NS (30 * NS_PER_SEC)              /* from one look at the room to the next */
 
 struct RuntimeWalk {
         KernelHalf *half;
         Thread *thread;                 /* NULL = not begun, or collected */
         int result;                     /* the thread's; a negative code of the loader */
         uint64_t begin_ns, took_ns;
+        uint64_t looked_ns;             /* when there was no room; 0 = not so yet */
         enum runtime_walk state;
 };
 
@@ -94,18 +98,41 @@ static void begin(RuntimeWalk *walk) {
         finish(walk);
 }
 
-enum runtime_walk runtime_walk_want(RuntimeWalk *walk, uint64_t room) {
-        if (walk->state != RUNTIME_WALK_UNWANTED) {
+/* What is advised is enough for what the group uses now, in steps of 16 MiB. */
+static void say_no_room(const SamplerMemory *memory) {
+        const uint64_t used = memory->limit - MIN(memory->limit, memory->room), step = 16 << 20,
+                       enough = MAX((used + LOAD_BYTES + step - 1) / step * step, LEAST_LIMIT);
+
+        log_warning("frames of runtimes are not walked: to load the walk takes the kernel %" PRIu64 " MiB, and the "
+                    "control group uses %" PRIu64 " of its %" PRIu64 " MiB (memory.max). Give it %" PRIu64 " MiB or "
+                    "more (MemoryMax= of the unit); programs that start once there is room are walked",
+                    LOAD_BYTES >> 20, used >> 20, memory->limit >> 20, enough >> 20);
+}
+
+static bool has_room(RuntimeWalk *walk, SamplerReadMemory read, const void *userdata) {
+        uint64_t now_ns = clock_monotonic_ns();
+        SamplerMemory memory;
+
+        if (!read)
+                return true;
+        if (walk->looked_ns && now_ns - walk->looked_ns < RETRY_NS)
+                return false;
+        memory = read(userdata);
+        if (memory.room >= LOAD_BYTES)
+                return true;
+        if (!walk->looked_ns)
+                say_no_room(&memory);
+        walk->looked_ns = now_ns;
+        return false;
+}
+
+enum runtime_walk runtime_walk_want(RuntimeWalk *walk, SamplerReadMemory read, const void *userdata) {
+        if (walk->state != RUNTIME_WALK_UNWANTED)
                 runtime_walk_wait(walk, 0);
-        } else if (room >= LOAD_BYTES) {
+        else if (has_room(walk, read, userdata))
                 begin(walk);
-        } else {
-                walk->state = RUNTIME_WALK_REFUSED;
-                log_warning("frames of runtimes are not walked: to load the walk takes the kernel %" PRIu64
-                            " MiB, and the control group has %" PRIu64 " left. Give it 64 MiB or more (memory.max, "
-                            "MemoryMax= of the unit), and start spanprof again",
-                            LOAD_BYTES >> 20, room >> 20);
-        }
+        else
+                return RUNTIME_WALK_REFUSED;
         return walk->state;
 }
 

@@ -22,10 +22,10 @@ RuntimeWalk *runtime_walk_free(RuntimeWalk *walk);
 DEFINE_CLEANUP(RuntimeWalk, runtime_walk_free)
 
 /*
- * The first call begins to load; later ones say how that goes. @room: bytes that our control group has left,
- * UINT64_MAX = no limit.
+ * The first call begins to load; later ones say how that goes. @read: called only while it has not begun;
+ * NULL = there is room. Without room it is refused until a later call finds some.
  */
-enum runtime_walk runtime_walk_want(RuntimeWalk *walk, uint64_t room);
+enum runtime_walk runtime_walk_want(RuntimeWalk *walk, SamplerReadMemory read, const void *userdata);
 
 /* Waits for a load that has begun, until @end_ns (MONOTONIC). */
 void runtime_walk_wait(RuntimeWalk *walk, uint64_t end_ns);

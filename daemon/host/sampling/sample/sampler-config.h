@@ -66,6 +66,14 @@ enum runtime_walk {
         RUNTIME_WALK_REFUSED,           /* kernel or control group do not take it; one line was logged */
 };
 
+/* Memory of our control group, bytes. */
+typedef struct SamplerMemory {
+        uint64_t limit;                 /* 0 = there is none */
+        uint64_t room;                  /* what is left of it; UINT64_MAX = no limit, or not known */
+} SamplerMemory;
+
+typedef SamplerMemory (*SamplerReadMemory)(const void *userdata);
+
 /* Takes one record, in the order of its ring. Return: 0, or negative to end the drain. */
 typedef int (*SamplerRecord)(const void *data, size_t size, void *userdata);
 

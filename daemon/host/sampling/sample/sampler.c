@@ -688,8 +688,8 @@ int sampler_runtime_fd(const Sampler *sampler, uint32_t bit) {
         return kernel_half_runtime_fd(sampler->half, bit);
 }
 
-enum runtime_walk sampler_want_runtimes(Sampler *sampler, uint64_t room) {
-        return runtime_walk_want(sampler->runtime_walk, room);
+enum runtime_walk sampler_want_runtimes(Sampler *sampler, SamplerReadMemory read, const void *userdata) {
+        return runtime_walk_want(sampler->runtime_walk, read, userdata);
 }
 
 void sampler_add_runtime(Sampler *sampler, uint32_t bit) {

@@ -154,7 +154,7 @@ uint64_t *sampler_rows_version(const Sampler *sampler);
 int sampler_runtime_fd(const Sampler *sampler, uint32_t bit);
 
 /* There is a process with a runtime, as runtime_walk_want() has it. */
-enum runtime_walk sampler_want_runtimes(Sampler *sampler, uint64_t room);
+enum runtime_walk sampler_want_runtimes(Sampler *sampler, SamplerReadMemory read, const void *userdata);
 
 /* There is a process of this one, RUNTIME_HAS_*: its entry is looked up from now on. */
 void sampler_add_runtime(Sampler *sampler, uint32_t bit);

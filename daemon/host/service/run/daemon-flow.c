@@ -148,12 +148,22 @@ int daemon_on_mappings_end(void *userdata) {
         return targets_flush_mappings(daemon->stages.targets);
 }
 
+static SamplerMemory read_memory(const void *userdata) {
+        const GroupLimit *limit = userdata;
+
+        return (SamplerMemory){ .limit = limit->memory_bytes, .room = group_limit_room(limit) };
+}
+
+enum runtime_walk daemon_want_runtimes(Daemon *daemon) {
+        return sampler_want_runtimes(daemon->stages.sampler, read_memory, &daemon->limits.group);
+}
+
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row) {
         Daemon *daemon = userdata;
 
         /* the reader of labels is in the part of the kernel half that is loaded when it is needed */
         if (row->thread_form == ABI_FORM_LABELS)
-                (void)sampler_want_runtimes(daemon->stages.sampler, group_limit_room(&daemon->limits.group));
+                (void)daemon_want_runtimes(daemon);
         return sampler_set_process(daemon->stages.sampler, tgid, row);
 }
 

@@ -21,6 +21,7 @@ int daemon_on_mapped(void *userdata, const Process *process);
 int daemon_on_looked(void *userdata, const Process *process);
 int daemon_on_waits(void *userdata, const Process *process);
 int daemon_set_row(void *userdata, uint32_t tgid, const struct abi_process *row);
+enum runtime_walk daemon_want_runtimes(Daemon *daemon);
 int daemon_on_stations(void *userdata, const Process *process);
 int daemon_on_wait(const void *data, size_t size, void *userdata);
 int daemon_on_wait_sum(const struct abi_wait_key *key, const struct abi_wait_sum *sum, void *userdata);

@@ -9,12 +9,13 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "host/runtime/all-runtimes.h"
+#include "host/service/run/daemon-flow.h"
 
 static enum runtimes_walk want_runtimes(void *userdata, const RuntimeOps *ops) {
         Daemon *daemon = userdata;
 
         sampler_add_runtime(daemon->stages.sampler, ops->bit);
-        switch (sampler_want_runtimes(daemon->stages.sampler, group_limit_room(&daemon->limits.group))) {
+        switch (daemon_want_runtimes(daemon)) {
         case RUNTIME_WALK_ON:
                 return RUNTIMES_WALK_ON;
         case RUNTIME_WALK_REFUSED:

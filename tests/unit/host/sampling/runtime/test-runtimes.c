@@ -624,6 +624,12 @@ Test(runtimes, a_refused_walk_is_said) {
         cr_assert_eq(runtimes_state(bench.runtimes).n_walked, 0);
         cr_assert_eq(entry_of((uint32_t)getpid()), 0);
         cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 1), text, "the next one, too");
+        walk_state = RUNTIMES_WALK_ON;
+        runtimes_forget(bench.runtimes, (uint32_t)getpid());
+        bench.process->generation = GENERATION + 2;
+        cr_assert_eq(runtimes_process(bench.runtimes, bench.process), 0);
+        cr_assert_eq(entry_of((uint32_t)getpid()), GENERATION + 2, "it is asked for again");
+        cr_assert_str_eq(runtimes_text(bench.runtimes, GENERATION + 2), "toy 9");
         end(&bench);
 }
 
