@@ -28,8 +28,8 @@
  * since a call stores it.
  *
  * While the collector of garbage runs, the chain begins with a frame that says so. A flag of the whole heap
- * tells it. It is the collector of the thread that took the lock last: a ractor has that one's context. Others
- * wait meanwhile, or run C code without the lock.
+ * tells it. It is the collector of the thread that took the lock last: a ractor has that one's context.
+ * Others wait meanwhile, or run C code without the lock.
  *
  * Includes nothing, as python.bpf.h, behind which it is included.
  */
@@ -95,7 +95,7 @@ static inline bool ruby_take(struct python *python, const struct ruby_process *p
                 return true;
         if (!ruby_is_code(kind))
                 return false;
-        /* one that is being made has no place yet, and Ruby does not name it either */
+        /* code that is being made has no place yet, and Ruby does not name it either */
         return !frame[RUBY_FRAME_PC] ||
                 ruby_take_code(python, process, frame[RUBY_FRAME_PC], frame[RUBY_FRAME_CODE]);
 }

@@ -231,7 +231,10 @@ static int look_at(Looking *looking, const ListedFile *file) {
         return r < 0 ? r : 1;
 }
 
-/* One file a look may cost its worker; the next look goes on behind it. Return: as listed_code_look(). */
+/*
+ * Looks at files. One of them may cost its worker; the next look goes on behind it. Return: as
+ * listed_code_look().
+ */
 static int look_at_all(ListedCode *code, Looking *looking) {
         bool has_list = false;
         int r = 1;

@@ -95,7 +95,7 @@ int share_compare_process_turns(const Share *a, const Share *b);
  */
 uint64_t share_rank(const Shares *shares, const Share *share);
 
-/* What had @rank leaves the line. */
+/* Takes what had @rank out of the line. */
 void shares_note_served(Shares *shares, uint64_t rank);
 
 /* Serves it now: its next turn comes after all others. */

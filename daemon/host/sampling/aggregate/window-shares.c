@@ -27,7 +27,7 @@ enum {
         FEW = WINDOW_FILL_MAX / 1024,   /* a process with less is not read: that takes 50 µs */
 };
 
-/* What a process has of one part of a window. */
+/* The part that a process has of one table of a window. */
 typedef struct HolderPart {
         uint32_t n;
         uint32_t n_counted;             /* … of which in the share */

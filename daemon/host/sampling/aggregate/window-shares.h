@@ -20,7 +20,7 @@
 typedef struct WindowHolder WindowHolder;
 
 typedef struct WindowShares {
-        Shares parts[WINDOW_N_PARTS];   /* what each holder has, of those that are crowded */
+        Shares parts[WINDOW_N_PARTS];   /* shares of each holder, of parts that are crowded */
         bool is_crowded[WINDOW_N_PARTS];
         Hashmap holders;                /* generation of a process → WindowHolder */
         WindowHolder *filling;          /* the process that is being added; NULL = none is */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 1 << 22 };       /* of one file */
+enum { MAX_FUNCTIONS = 1 << 22 };       /* functions of one file */
 
 bool function_table_read(FunctionTable *table, const DynamicImage *image) {
         static const uint8_t expected[] = { 1, 0x1b, 0x03, 0x3b };

@@ -25,7 +25,7 @@ typedef enum AttachLevel {
 
 /* Zeros are one that owes nothing. */
 typedef struct AttachBudget {
-        uint64_t debts_ns[ATTACH_BUDGET_LEVELS][ATTACH_BUDGET_PLACES];  /* of all: the first place */
+        uint64_t debts_ns[ATTACH_BUDGET_LEVELS][ATTACH_BUDGET_PLACES];  /* first place: of all */
         uint64_t paid_ns;               /* MONOTONIC time when debts were paid last */
         Shares told;                    /* for the log */
 } AttachBudget;

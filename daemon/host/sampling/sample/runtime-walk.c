@@ -36,7 +36,7 @@
 
 /* Memory that the verifier was seen to take for a load, and some more (Linux 6.18: 26 MiB). */
 #define LOAD_BYTES (UINT64_C(32) << 20)
-#define LEAST_LIMIT (UINT64_C(64) << 20)        /* what a daemon with a walk can do with */
+#define LEAST_LIMIT (UINT64_C(64) << 20)        /* limit with which a daemon with a walk can do */
 #define RETRY_NS (30 * NS_PER_SEC)              /* from one look at the room to the next */
 
 struct RuntimeWalk {
@@ -98,7 +98,7 @@ static void begin(RuntimeWalk *walk) {
         finish(walk);
 }
 
-/* What is advised is enough for what the group uses now, in steps of 16 MiB. */
+/* Advises what is enough for what the group uses now, in steps of 16 MiB. */
 static void say_no_room(const SamplerMemory *memory) {
         const uint64_t used = memory->limit - MIN(memory->limit, memory->room), step = 16 << 20,
                        enough = MAX((used + LOAD_BYTES + step - 1) / step * step, LEAST_LIMIT);

@@ -27,7 +27,8 @@ static void setup(void) {
         memcpy(file.encodings, "\1\x1b\x03\x3b\0\0\0", 8);
         file.n = 3;
         memcpy(file.pairs, pairs, sizeof(pairs));
-        image = (DynamicImage){ .fd = -1, .data = (const uint8_t *)&file, .size = sizeof(file), .n_headers = 2 };
+        image = (DynamicImage){ .fd = -1, .data = (const uint8_t *)&file, .size = sizeof(file),
+                                .n_headers = 2 };
         image.headers[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_vaddr = ADDRESS, .p_filesz = sizeof(file),
                                          .p_memsz = sizeof(file) };
         image.headers[1] = (Elf64_Phdr){ .p_type = PT_GNU_EH_FRAME, .p_vaddr = ADDRESS,
