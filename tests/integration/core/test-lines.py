@@ -121,7 +121,7 @@ RUN = {
     "spanprof status | grep ^lost": Run(swap={"^lost": "lost"}, says="lost", turn="daemon"),         # without losses it has no line
     # a daemon without runtimes and names has no such lines
     **{f"spanprof status | grep {what}": Run(swap={what: "delivered"}, says="delivered", turn="daemon")
-       for what in ("-A9 ^runtimes", "^runtimes", "^names")},
+       for what in ("-A9 ^runtimes", "^names")},
     "spanprof status --json | grep nameless": Run(says="nameless", turn="daemon"),
     "spanprof status --probe health": Run(says="ok", turn="daemon"),
     "spanprof status --probe ready": Run(says="ok|ready", turn="daemon"),
