@@ -5,7 +5,7 @@ compiler has written, and compared with what the release had:
 
     abi.read("context", folder)                 # → path of the interface of these sources
     abi.changes("context", path)                # → "" or what abidiff says; a function that is new is no change
-    tests/oracles/abi.py --write                # tests/data anew, after a change that old programs survive
+    tests/oracles/abi.py --write                # tests/data again, after a change that old programs survive
 """
 import lzma
 import pathlib

@@ -35,8 +35,8 @@ typedef struct WorkerQuestion {
         unsigned n_tries;               /* tries of the caller, if one worker after the other dies */
         uint64_t timeout_ns;            /* time of a session that worker_session_make() makes */
         /*
-         * Pure. Whether @answer may be the head of an answer to @request. Until then no word of it is a
-         * length, an index or an address.
+         * Pure. Whether @answer may be the head of an answer to @request, which is NULL where the caller has
+         * not kept it. Until then no word of it is a length, an index or an address.
          */
         bool (*is_sound)(const void *answer, const void *request);
 } WorkerQuestion;

@@ -15,7 +15,7 @@
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
 
-enum { MAX_BYTES = (PHP_MAX_TEXT - 3) / 3 };    /* bytes of a string: each may become three, `::` follows */
+enum { MAX_BYTES = (READER_MAX_TEXT - 3) / 3 };    /* bytes of a string: each may become three, `::` follows */
 
 typedef struct Object {
         uint64_t head[PHP_FUNCTION_SCOPE / 8 + 1];
@@ -56,7 +56,7 @@ static bool read_object(const PhpReader *reader, uint64_t address, uint32_t cook
 }
 
 /* Up to the first NUL: a class without a name has its place behind that. Return: whether there is a text. */
-static bool read_text(const PhpReader *reader, uint64_t string, char to[PHP_MAX_TEXT]) {
+static bool read_text(const PhpReader *reader, uint64_t string, char to[READER_MAX_TEXT]) {
         char bytes[MAX_BYTES];
         uint64_t length;
 
@@ -71,9 +71,9 @@ static bool read_text(const PhpReader *reader, uint64_t string, char to[PHP_MAX_
 }
 
 /* Names that are too long together are cut at the end. */
-static void read_name(const PhpReader *reader, const Object *object, PhpFunction *function) {
+static void read_name(const PhpReader *reader, const Object *object, ReaderFunction *function) {
         uint64_t name = object->head[PHP_FUNCTION_NAME / 8];
-        char method[PHP_MAX_TEXT];
+        char method[READER_MAX_TEXT];
         size_t n, size;
 
         *function->name = '\0';
@@ -87,20 +87,20 @@ static void read_name(const PhpReader *reader, const Object *object, PhpFunction
         function->name[n + size] = '\0';
 }
 
-bool php_code_without_name(const uint64_t *words, PhpFunction *function) {
+bool php_code_without_name(const uint64_t *words, ReaderFunction *function) {
         uint32_t kind = words[0] >> PHP_FUNCTION_SHIFT & 0xff;
         const char *name = kind == PHP_FUNCTION_USER ? "main"
                 : kind == PHP_FUNCTION_EVAL          ? "eval"
                                                      : "(yield from)";
 
-        *function = (PhpFunction){ .line = (uint32_t)words[1] <= INT32_MAX ? (uint32_t)words[1] : 0 };
+        *function = (ReaderFunction){ .line = (uint32_t)words[1] <= INT32_MAX ? (uint32_t)words[1] : 0 };
         if (kind & (PHP_FUNCTION_NAMED | PHP_FUNCTION_INTERNAL))
                 return false;
         strcpy(function->name, name);
         return true;
 }
 
-int php_code_name(const PhpReader *reader, const uint64_t *words, PhpFunction *function) {
+int php_code_name(const PhpReader *reader, const uint64_t *words, ReaderFunction *function) {
         uint64_t address = words[0] & ((1ull << PHP_FUNCTION_SHIFT) - 1);
         uint32_t cookie = (uint32_t)(words[1] >> 32);
         Object object, again;

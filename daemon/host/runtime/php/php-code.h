@@ -13,10 +13,7 @@
 #include <stdint.h>
 
 #include "border/runtime_abi.h"
-
-enum {
-        PHP_MAX_TEXT = 1024,            /* bytes, as UTF-8, with the NUL; longer ones are cut */
-};
+#include "host/runtime/reader/reader-function.h"
 
 typedef struct PhpReader {
         /* Reads @size bytes at @address. Return: whether all of them could be read. */
@@ -24,13 +21,6 @@ typedef struct PhpReader {
         void *userdata;
         uint16_t file;                  /* as in struct php_process */
 } PhpReader;
-
-typedef struct PhpFunction {
-        char name[PHP_MAX_TEXT];        /* `Class::method`, `{closure}`, `main` */
-        char file[PHP_MAX_TEXT];        /* "" = a function of C */
-        uint32_t line;                  /* 0 = not known */
-        uint32_t first_line;            /* 0 = not known */
-} PhpFunction;
 
 enum {
         _PHP_CODE_E_SUCCESS,
@@ -41,7 +31,10 @@ enum {
  * Pure. Names what needs no name: code of a file, of eval(), delegating generators. Return: whether @words
  * are of such a frame; *function has their line in any case.
  */
-bool php_code_without_name(const uint64_t *words, PhpFunction *function);
+bool php_code_without_name(const uint64_t *words, ReaderFunction *function);
 
-/* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, PHP_CODE_E_GONE. */
-int php_code_name(const PhpReader *reader, const uint64_t *words, PhpFunction *function);
+/*
+ * @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, as `Class::method`, `{closure}` or
+ * `main`; PHP_CODE_E_GONE.
+ */
+int php_code_name(const PhpReader *reader, const uint64_t *words, ReaderFunction *function);

@@ -35,7 +35,7 @@ static bool make_room(PhpMet *met, size_t size) {
         return in_all + size <= PHP_MET_MAX_BYTES_IN_ALL;
 }
 
-void php_met_keep(PhpMet *met, const uint64_t *words, const PhpFunction *function) {
+void php_met_keep(PhpMet *met, const uint64_t *words, const ReaderFunction *function) {
         PhpMetFunction *place = &met->functions[cookie_of(words) % PHP_MET_MAX];
         size_t n = strlen(function->name) + 1, size = n + strlen(function->file) + 1;
         char *texts;
@@ -51,7 +51,7 @@ void php_met_keep(PhpMet *met, const uint64_t *words, const PhpFunction *functio
         in_all += size;
 }
 
-bool php_met_recall(const PhpMet *met, const uint64_t *words, PhpFunction *function) {
+bool php_met_recall(const PhpMet *met, const uint64_t *words, ReaderFunction *function) {
         const PhpMetFunction *place = &met->functions[cookie_of(words) % PHP_MET_MAX];
 
         if (!place->texts || place->cookie != cookie_of(words))

@@ -32,7 +32,7 @@ typedef struct PhpMet {
 void php_met_deinit(PhpMet *met);
 
 /* Keeps the name of the function that @words are of. Where there is no room or memory, it does not. */
-void php_met_keep(PhpMet *met, const uint64_t *words, const PhpFunction *function);
+void php_met_keep(PhpMet *met, const uint64_t *words, const ReaderFunction *function);
 
 /* Return: whether the function that @words are of was met; then it is in *function. */
-bool php_met_recall(const PhpMet *met, const uint64_t *words, PhpFunction *function);
+bool php_met_recall(const PhpMet *met, const uint64_t *words, ReaderFunction *function);

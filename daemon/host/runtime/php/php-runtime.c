@@ -27,7 +27,7 @@
 typedef struct PhpState {
         ReaderProcess process;
         PhpOpened opened;
-        PhpFunction function;           /* answer to the last question */
+        ReaderFunction function;           /* answer to the last question */
         PhpMet met;
 } PhpState;
 
@@ -102,14 +102,14 @@ static int name(PhpState *state, const uint64_t *words, int *said) {
         const PhpReader reader = { reader_process_read, &state->process, state->opened.file };
 
         if (state->process.link)
-                return php_link_name(state->process.link, words, &state->function, said);
+                return function_link_name(state->process.link, PHP_WIRE_MAGIC, words, &state->function, said);
         *said = php_code_name(&reader, words, &state->function);
         return 0;
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         PhpState *state = userdata;
-        const PhpFunction *function = &state->function;
+        const ReaderFunction *function = &state->function;
         int said = PHP_CODE_E_GONE;
 
         if (!php_met_recall(&state->met, words, &state->function)) {

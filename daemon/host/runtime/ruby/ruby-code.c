@@ -22,7 +22,7 @@
 #include "core/base/util/text.h"
 
 enum {
-        MAX_BYTES = (RUBY_MAX_TEXT - 1) / 3,    /* bytes of a string: each may become three */
+        MAX_BYTES = (READER_MAX_TEXT - 1) / 3,    /* bytes of a string: each may become three */
         TYPE_MASK = 31,                 /* bits of an object's flags */
         TYPE_STRING = 5,
         TYPE_ARRAY = 7,
@@ -55,7 +55,7 @@ static bool read_at(const RubyReader *reader, uint64_t address, void *to, size_t
 }
 
 /* The text of a string, with whole characters. Return: whether there is one. */
-static bool read_text(const RubyReader *reader, uint64_t string, char to[RUBY_MAX_TEXT]) {
+static bool read_text(const RubyReader *reader, uint64_t string, char to[READER_MAX_TEXT]) {
         uint64_t flags, length, address = string + INLINE;
         char bytes[MAX_BYTES];
 
@@ -136,7 +136,7 @@ static bool read_body(const RubyReader *reader, uint64_t body, uint32_t cookie, 
         return read_at(reader, body, words, RUBY_BODY_WORDS * 8) && ruby_cookie(words) == cookie;
 }
 
-static int name_method(const RubyReader *reader, uint64_t body, uint64_t place, RubyFunction *function) {
+static int name_method(const RubyReader *reader, uint64_t body, uint64_t place, ReaderFunction *function) {
         uint64_t words[RUBY_BODY_WORDS], first;
         uint32_t cookie = (uint32_t)(place >> 32);
 
@@ -151,7 +151,7 @@ static int name_method(const RubyReader *reader, uint64_t body, uint64_t place, 
         return read_body(reader, body, cookie, words) ? 0 : RUBY_CODE_E_GONE;
 }
 
-static int name_c(const RubyReader *reader, uint64_t id, RubyFunction *function) {
+static int name_c(const RubyReader *reader, uint64_t id, ReaderFunction *function) {
         uint64_t number = id > reader->last_operator ? id >> ID_SHIFT : id, ids, some;
 
         if (!read_at(reader, reader->ids, &ids, sizeof(ids)))
@@ -162,10 +162,10 @@ static int name_c(const RubyReader *reader, uint64_t id, RubyFunction *function)
                 : RUBY_CODE_E_GONE;
 }
 
-int ruby_code_name(const RubyReader *reader, const uint64_t *words, RubyFunction *function) {
+int ruby_code_name(const RubyReader *reader, const uint64_t *words, ReaderFunction *function) {
         uint64_t what = words[0] & ((1ull << RUBY_KIND_SHIFT) - 1);
 
-        *function = (RubyFunction){ 0 };
+        *function = (ReaderFunction){ 0 };
         if (words[0] >> RUNTIME_KIND_SHIFT != RUNTIME_RUBY)
                 return RUBY_CODE_E_GONE;
         switch (words[0] >> RUBY_KIND_SHIFT & 0xff) {

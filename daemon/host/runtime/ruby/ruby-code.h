@@ -13,10 +13,7 @@
 #include <stdint.h>
 
 #include "border/runtime_abi.h"
-
-enum {
-        RUBY_MAX_TEXT = 1024,           /* bytes, as UTF-8, with the NUL; longer ones are cut */
-};
+#include "host/runtime/reader/reader-function.h"
 
 typedef struct RubyReader {
         /* Reads @size bytes at @address. Return: whether all of them could be read. */
@@ -26,17 +23,13 @@ typedef struct RubyReader {
         uint64_t last_operator;
 } RubyReader;
 
-typedef struct RubyFunction {
-        char name[RUBY_MAX_TEXT];       /* `total`, `block in total`, `<main>`, `(gc)` */
-        char file[RUBY_MAX_TEXT];       /* "" = a method of C */
-        uint32_t line;                  /* 0 = not known */
-        uint32_t first_line;            /* 0 = not known */
-} RubyFunction;
-
 enum {
         _RUBY_CODE_E_SUCCESS,
         RUBY_CODE_E_GONE,               /* no code, or another one than the sample's */
 };
 
-/* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, RUBY_CODE_E_GONE. */
-int ruby_code_name(const RubyReader *reader, const uint64_t *words, RubyFunction *function);
+/*
+ * @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, as `total`, `block in total`,
+ * `<main>` or `(gc)`; RUBY_CODE_E_GONE.
+ */
+int ruby_code_name(const RubyReader *reader, const uint64_t *words, ReaderFunction *function);

@@ -23,7 +23,7 @@
 typedef struct RubyState {
         ReaderProcess process;
         RubyOpened opened;
-        RubyFunction function;          /* answer to the last question */
+        ReaderFunction function;          /* answer to the last question */
 } RubyState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -107,14 +107,15 @@ static int name(RubyState *state, const uint64_t *words, int *said) {
                                     .last_operator = state->opened.last_operator };
 
         if (state->process.link)
-                return ruby_link_name(state->process.link, words, &state->function, said);
+                return function_link_name(state->process.link, RUBY_WIRE_MAGIC, words, &state->function,
+                                          said);
         *said = ruby_code_name(&reader, words, &state->function);
         return 0;
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
         RubyState *state = userdata;
-        const RubyFunction *function = &state->function;
+        const ReaderFunction *function = &state->function;
         int said = RUBY_CODE_E_GONE;
 
         if (name(state, words, &said))

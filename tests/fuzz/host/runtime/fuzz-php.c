@@ -2,8 +2,9 @@
 
 /*
  * Fuzz: PHP that nobody has made. The input is a letter, then code of a function that says the layout (d),
- * memory with functions, classes and texts (n), or a PhpSaid with texts (s). A layout lies within its bounds,
- * a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus: make-php-corpus.py.
+ * memory with functions, classes and texts (n), or a FunctionSaid with texts (s). A layout lies within its
+ * bounds, a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus:
+ * make-php-corpus.py.
  */
 
 #include <stdint.h>
@@ -39,9 +40,9 @@ static void decode(const uint8_t *data, size_t size) {
                 abort();
 }
 
-static void check(const PhpFunction *function) {
-        if (!*function->name || strnlen(function->name, PHP_MAX_TEXT) == PHP_MAX_TEXT ||
-            strnlen(function->file, PHP_MAX_TEXT) == PHP_MAX_TEXT ||
+static void check(const ReaderFunction *function) {
+        if (!*function->name || strnlen(function->name, READER_MAX_TEXT) == READER_MAX_TEXT ||
+            strnlen(function->file, READER_MAX_TEXT) == READER_MAX_TEXT ||
             !text_is_utf8(function->name, strlen(function->name)) ||
             !text_is_utf8(function->file, strlen(function->file)) || function->line > INT32_MAX ||
             function->first_line > INT32_MAX)
@@ -52,7 +53,7 @@ static void check(const PhpFunction *function) {
 static void name(const uint8_t *data, size_t size) {
         const PhpReader reader = { .read = read_memory, .file = FILE_AT };
         uint64_t words[2];
-        PhpFunction function;
+        ReaderFunction function;
 
         if (size < sizeof(words))
                 return;
@@ -66,15 +67,15 @@ static void name(const uint8_t *data, size_t size) {
 }
 
 static void hear(const uint8_t *data, size_t size) {
-        PhpFunction function;
-        PhpSaid said;
+        ReaderFunction function;
+        FunctionSaid said;
 
         if (size < sizeof(said))
                 return;
         memcpy(&said, data, sizeof(said));
-        if (php_wire_check(&said, PHP_WIRE_NAME) && !said.result &&
+        if (function_wire_check(&said, PHP_WIRE_MAGIC, FUNCTION_WIRE_NAME) && !said.result &&
             size - sizeof(said) >= (size_t)said.n_name + said.n_file &&
-            php_wire_take(&function, &said, (const char *)data + sizeof(said)))
+            function_wire_take(&function, &said, (const char *)data + sizeof(said)))
                 check(&function);
 }
 

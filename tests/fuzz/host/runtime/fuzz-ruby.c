@@ -2,8 +2,8 @@
 
 /*
  * Fuzz: Ruby that nobody has made. The input is a letter, then code of a function that says the layout (d),
- * memory with code, tables of lines, arrays and texts (n), or a RubySaid with texts (s). A layout lies within
- * its bounds, a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus:
+ * memory with code, tables of lines, arrays and texts (n), or a FunctionSaid with texts (s). A layout lies
+ * within its bounds, a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus:
  * make-ruby-corpus.py.
  */
 
@@ -51,9 +51,9 @@ static void decode(const uint8_t *data, size_t size) {
         ruby_decode_names(&code, &opened);
 }
 
-static void check(const RubyFunction *function) {
-        if (!*function->name || strnlen(function->name, RUBY_MAX_TEXT) == RUBY_MAX_TEXT ||
-            strnlen(function->file, RUBY_MAX_TEXT) == RUBY_MAX_TEXT ||
+static void check(const ReaderFunction *function) {
+        if (!*function->name || strnlen(function->name, READER_MAX_TEXT) == READER_MAX_TEXT ||
+            strnlen(function->file, READER_MAX_TEXT) == READER_MAX_TEXT ||
             !text_is_utf8(function->name, strlen(function->name)) ||
             !text_is_utf8(function->file, strlen(function->file)) || function->line > INT32_MAX ||
             function->first_line > INT32_MAX)
@@ -64,7 +64,7 @@ static void check(const RubyFunction *function) {
 static void name(const uint8_t *data, size_t size) {
         const RubyReader reader = { .read = read_memory, .ids = IDS, .last_operator = 169 };
         uint64_t words[2];
-        RubyFunction function;
+        ReaderFunction function;
 
         if (size < sizeof(words))
                 return;
@@ -78,15 +78,15 @@ static void name(const uint8_t *data, size_t size) {
 }
 
 static void hear(const uint8_t *data, size_t size) {
-        RubyFunction function;
-        RubySaid said;
+        ReaderFunction function;
+        FunctionSaid said;
 
         if (size < sizeof(said))
                 return;
         memcpy(&said, data, sizeof(said));
-        if (ruby_wire_check(&said, RUBY_WIRE_NAME) && !said.result &&
+        if (function_wire_check(&said, RUBY_WIRE_MAGIC, FUNCTION_WIRE_NAME) && !said.result &&
             size - sizeof(said) >= (size_t)said.n_name + said.n_file &&
-            ruby_wire_take(&function, &said, (const char *)data + sizeof(said)))
+            function_wire_take(&function, &said, (const char *)data + sizeof(said)))
                 check(&function);
 }
 

@@ -189,7 +189,7 @@ Test(shares, have_a_rank_in_a_line_by_what_they_have_in_it) {
         shares_deinit(&shares);
 }
 
-/* A line of two: the one that waits, and two of another, which come anew as soon as they are served. */
+/* A line of two: the one that waits, and two of another, which come again as soon as they are served. */
 Test(shares, do_not_pass_for_ever_who_waits) {
         Shares shares = { 0 };
         Share *many = hold(&shares, 1, 1000, 11, 3), *stream = hold(&shares, 2, 1000, 21, 1);

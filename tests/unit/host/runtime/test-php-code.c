@@ -23,7 +23,7 @@ enum {
 
 static uint64_t heap[0x4000 / 8];
 static unsigned n_reads, n_good_reads;
-static PhpFunction function;
+static ReaderFunction function;
 
 static bool read_heap(void *userdata, uint64_t address, void *to, size_t size) {
         if (++n_reads > n_good_reads || address < HEAP || address + size > HEAP + sizeof(heap))
@@ -150,28 +150,28 @@ Test(php_code, long_texts_are_cut_between_characters) {
         put_text(HEAP + 0x1000, text, sizeof(text), 0x11);
         at(FUNCTION)[1] = HEAP + 0x1000;
         cr_assert_eq(name(), 0);
-        cr_assert_lt(strlen(function.name), (size_t)PHP_MAX_TEXT);
+        cr_assert_lt(strlen(function.name), (size_t)READER_MAX_TEXT);
         cr_assert_eq(strlen(function.name) % 3, 2, "`::` and whole characters");
         at(HEAP + 0x1000)[2] = UINT64_MAX;
         cr_assert_eq(name(), 0, "no length is believed");
 }
 
 Test(php_code, what_a_worker_says_is_checked) {
-        const PhpSaid said = {
-                .magic = PHP_WIRE_MAGIC, .kind = PHP_WIRE_NAME, .line = 3, .n_name = 4, .n_file = 1
+        const FunctionSaid said = {
+                .magic = PHP_WIRE_MAGIC, .kind = FUNCTION_WIRE_NAME, .line = 3, .n_name = 4, .n_file = 1
         };
-        PhpSaid bad[5] = { said, said, said, said, said };
+        FunctionSaid bad[5] = { said, said, said, said, said };
 
-        cr_assert(php_wire_check(&said, PHP_WIRE_NAME));
-        cr_assert_not(php_wire_check(&said, PHP_WIRE_OPEN));
+        cr_assert(function_wire_check(&said, PHP_WIRE_MAGIC, FUNCTION_WIRE_NAME));
+        cr_assert_not(function_wire_check(&said, PHP_WIRE_MAGIC, FUNCTION_WIRE_OPEN));
         bad[0].magic++;
         bad[1].result = 2;
         bad[2].line = 1u << 31;
-        bad[3].n_name = PHP_MAX_TEXT + 1;
+        bad[3].n_name = READER_MAX_TEXT + 1;
         bad[4].n_file = 0;
         for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-                cr_assert_not(php_wire_check(&bad[i], PHP_WIRE_NAME), "%zu", i);
-        cr_assert(php_wire_take(&function, &said, "hot\0"));
+                cr_assert_not(function_wire_check(&bad[i], PHP_WIRE_MAGIC, FUNCTION_WIRE_NAME), "%zu", i);
+        cr_assert(function_wire_take(&function, &said, "hot\0"));
         cr_assert_str_eq(function.name, "hot");
-        cr_assert_not(php_wire_take(&function, &said, "hott"));
+        cr_assert_not(function_wire_take(&function, &said, "hott"));
 }

@@ -19,7 +19,7 @@ enum {
         PROCESSES = 16777216 / 65536,
 };
 
-static PhpFunction function;
+static ReaderFunction function;
 
 static const uint64_t *words_of(uint32_t cookie) {
         static uint64_t words[2];
@@ -31,7 +31,7 @@ static const uint64_t *words_of(uint32_t cookie) {
 }
 
 static void keep(PhpMet *met, uint32_t cookie, const char *name, const char *file) {
-        PhpFunction kept = { .first_line = cookie + 1 };
+        ReaderFunction kept = { .first_line = cookie + 1 };
 
         strcpy(kept.name, name);
         strcpy(kept.file, file);

@@ -31,7 +31,7 @@ enum {
 
 static uint64_t heap[0xc000 / 8];
 static unsigned n_reads, n_good_reads;
-static RubyFunction function;
+static ReaderFunction function;
 
 static bool read_heap(void *userdata, uint64_t address, void *to, size_t size) {
         if (++n_reads > n_good_reads || address < HEAP || address + size > HEAP + sizeof(heap))
@@ -228,7 +228,7 @@ Test(ruby_code, texts_of_other_types_are_none_and_long_ones_are_cut) {
         memset(text, 0xff, sizeof(text));       /* each becomes three bytes */
         put_far_text(LABEL, HEAP + 0x9000, text, sizeof(text));
         cr_assert_eq(name_at(1), 0);
-        cr_assert_eq(strlen(function.name), (size_t)(RUBY_MAX_TEXT - 1) / 3 * 3);
+        cr_assert_eq(strlen(function.name), (size_t)(READER_MAX_TEXT - 1) / 3 * 3);
         at(LABEL)[2] = UINT64_MAX;
         cr_assert_eq(name_at(1), 0, "no length is believed");
         at(LABEL)[3] = HEAP + sizeof(heap) - 8;
@@ -236,21 +236,21 @@ Test(ruby_code, texts_of_other_types_are_none_and_long_ones_are_cut) {
 }
 
 Test(ruby_code, what_a_worker_says_is_checked) {
-        const RubySaid said = {
-                .magic = RUBY_WIRE_MAGIC, .kind = RUBY_WIRE_NAME, .line = 3, .n_name = 4, .n_file = 1
+        const FunctionSaid said = {
+                .magic = RUBY_WIRE_MAGIC, .kind = FUNCTION_WIRE_NAME, .line = 3, .n_name = 4, .n_file = 1
         };
-        RubySaid bad[5] = { said, said, said, said, said };
+        FunctionSaid bad[5] = { said, said, said, said, said };
 
-        cr_assert(ruby_wire_check(&said, RUBY_WIRE_NAME));
-        cr_assert_not(ruby_wire_check(&said, RUBY_WIRE_OPEN));
+        cr_assert(function_wire_check(&said, RUBY_WIRE_MAGIC, FUNCTION_WIRE_NAME));
+        cr_assert_not(function_wire_check(&said, RUBY_WIRE_MAGIC, FUNCTION_WIRE_OPEN));
         bad[0].magic++;
         bad[1].result = 2;
         bad[2].line = 1u << 31;
-        bad[3].n_name = RUBY_MAX_TEXT + 1;
+        bad[3].n_name = READER_MAX_TEXT + 1;
         bad[4].n_file = 0;
         for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-                cr_assert_not(ruby_wire_check(&bad[i], RUBY_WIRE_NAME), "%zu", i);
-        cr_assert(ruby_wire_take(&function, &said, "hot\0"));
+                cr_assert_not(function_wire_check(&bad[i], RUBY_WIRE_MAGIC, FUNCTION_WIRE_NAME), "%zu", i);
+        cr_assert(function_wire_take(&function, &said, "hot\0"));
         cr_assert_str_eq(function.name, "hot");
-        cr_assert_not(ruby_wire_take(&function, &said, "hott"));
+        cr_assert_not(function_wire_take(&function, &said, "hott"));
 }
