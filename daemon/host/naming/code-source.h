@@ -6,7 +6,7 @@
  *
  * Names that one process gives to the code that it makes while it runs: what it registers for debuggers
  * (listed-code.h), its perf-map (/tmp/perf-PID.map in its own root, by its own number of itself) and its
- * jitdump (jit-PID.dump, which it maps executable). The first is read anew at each look, the files from where
+ * jitdump (jit-PID.dump, which it maps executable). The first is read again each time, the files from where
  * the last look ended. One thread reads them, which may take any time; another one asks for names and is
  * never kept waiting.
  *
