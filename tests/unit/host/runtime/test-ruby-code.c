@@ -63,21 +63,22 @@ static void put_lines(void) {
         unsigned n = 0;
 
         for (unsigned i = 0; i < N_WORDS; i++) {
-                unsigned bit = (i - 54) % 512;
-                uint64_t *block = at(RANKS + 48 + (uint64_t)(i - 54) / 512 * 80);
+                bool in_blocks = i >= 54;
+                unsigned rest = in_blocks ? i - 54 : 0, bit = rest % 512;
+                uint64_t *block = at(RANKS + 48 + (uint64_t)rest / 512 * 80);
 
-                if (i >= 54 && !bit)
+                if (in_blocks && !bit)
                         block[0] = n;
-                if (i >= 54 && bit && bit % 64 == 0)
+                if (in_blocks && bit && bit % 64 == 0)
                         block[1] |= (uint64_t)(n - (uint32_t)block[0]) << (bit / 64 - 1) * 9;
                 if (i % 3 == 0) {
                         int32_t line = 10 + (int32_t)n++;
 
                         memcpy((char *)at(LINES) + (n - 1) * 12, &line, sizeof(line));
-                        if (i >= 54)
+                        if (in_blocks)
                                 block[2 + bit / 64] |= 1ull << bit % 64;
                 }
-                if (i < 54)
+                if (!in_blocks)
                         at(RANKS)[i / 9] |= (uint64_t)n << i % 9 * 7;
         }
         at(BODY)[15] = LINES;
