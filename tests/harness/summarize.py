@@ -8,7 +8,8 @@ usage: summarize.py [--phases DIRECTORY] LABEL=TESTLOG.json[+SECOND.json]…
 
 DIRECTORY/phases has a line `SECONDS NAME` for the begin of each phase of a run, the end is the last one; the line
 before the last says where the minutes went. A phase named as a LABEL is told by what ran in it. `meanwhile` beside
-it, if there is one, is about what was done at the same time.
+it, if there is one, is about what was done at the same time. A line in front of these names the scripts that
+took most: their seconds, and of these the seconds of CPU that their cases say (tap.py).
 
 SECOND is the log of a second run, of cases of some suites and each suite alone (second_run() in conduct.sh).
 What failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what
@@ -26,6 +27,8 @@ ACCEPTED = ("kernel:", "machine:")
 TAIL = 40  # lines of a failed test's log
 PASSED = ("OK", "SKIP")
 CASE = re.compile(r"\w+\.test_\w+")         # as tap.py names them
+CPU = re.compile(r"^# [\d.]+ s, ([\d.]+) s of CPU: ", re.M)
+LONGEST = 24  # scripts that are named
 BORDER = 0.2  # seconds in which one test may begin before another one's end is noted
 MAX_AGAIN = 3  # suites: when more of them fail, it is no disturbance
 
@@ -99,6 +102,23 @@ def seconds_by_kind(tests):
             kind = kind_of(names, alone)
             found[kind] = found.get(kind, 0) + end - begin
     return found
+
+
+def longest(logs):
+    """What took most: `longest: NAME SECONDS (CPU of them), …`; "" if no script says its CPU."""
+    found = []
+    for paths in logs.values():
+        try:
+            tests = read_log(paths.partition("+")[0])
+        except (OSError, ValueError):
+            continue                        # add_log() says so
+        for test in tests:
+            cpu = CPU.findall(test.get("stdout", ""))
+            if cpu:
+                found.append((test["duration"], test["name"].split(" / ")[-1], sum(map(float, cpu))))
+    words = [f"{name} {seconds:.0f} ({cpu:.0f})" for seconds, name, cpu in sorted(found, reverse=True)]
+    total = sum(cpu for *_, cpu in found)
+    return f"longest, in s (of CPU; {total:.0f} in all): {', '.join(words[:LONGEST])}" if found else ""
 
 
 def minutes(path, logs):
@@ -209,6 +229,8 @@ def main(arguments):
         print(f"skipped  {name}: {reason}")
     show("DISTURBED, and passed when run again alone:", count.disturbed)
     show("FAILED", count.failed)
+    if phases and longest(logs):
+        print(longest(logs))
     for name in ("meanwhile", "phases") if phases else ():
         path = os.path.join(phases, name)
         if name == "phases" or os.path.exists(path):

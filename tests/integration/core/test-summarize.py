@@ -74,6 +74,17 @@ class Summarize(tap.TestCase):
             "6.1 min: compiling with gcc 1.5, release 4.6 (unit 1.0, fuzz replays 0.1, integration alone 2.0, "
             "integration side by side 1.5), none 0.0", "6 passed, 1 failed, 0 skipped"])
 
+    def test_names_the_scripts_that_took_most(self):
+        short = "1..2\nok 1 - A.test_a\n# 5.2 s, 3.3 s of CPU: A.test_a\n"
+        whole = short + "ok 2 - A.test_b\n# 9.0 s, 1.2 s of CPU: A.test_b\n"
+        tests = [{"name": f"p:x / {name}", "result": "OK", "stdout": stdout, "starttime": 0, "duration": seconds}
+                 for name, seconds, stdout in (("short", 3, short), ("long", 14.2, whole), ("unit", 90, "ok - a\n"))]
+        directory = self.directory()
+        (directory / "testlog.json").write_text("".join(json.dumps(test) + "\n" for test in tests))
+        (directory / "phases").write_text("0 release\n120 end\n")
+        done = self.run_command([sys.executable, SUMMARIZE, "--phases", directory, f"release={directory}/testlog.json"])
+        self.assertIn("longest, in s (of CPU; 8 in all): long 14 (4), short 3 (3)", done.stdout.splitlines())
+
     def again(self, tests, second):
         first, other = self.directory() / "testlog.json", self.directory() / "second.json"
         first.write_text("".join(json.dumps(test) + "\n" for test in tests))
