@@ -27,14 +27,19 @@ SYMBOLS = otlp_read.Symbols()
 ATTACKER, HONEST = 61001, 61002         # users that own nothing
 SPAN = ("00000000000000010000000000000002", "0000000000000003")
 STANDSTILL_S = 1.5                      # of the daemon's loop
+FORGERS, FORGED_A_SECOND = 4, 30        # each starts one after the other, so many
+SAMPLING_ERROR = 0.08                   # of the time of who shares its CPU, by some hundred samples
 SETTLED_NS = 500_000_000                # what is new is found by then, with and without an attack
 
 
 class Honest:
-    """Samples of an honest process: how many, and which parts of them are whole, named, with their span."""
+    """Samples of an honest process: how many, and which parts of them are whole, named, with their span;
+    and which part of its CPU time they stand for. @used: that time, and when."""
 
-    def __init__(self, result, pid):
+    def __init__(self, result, pid, used):
         samples = result.of(pid)
+        cpu_ns, at_ns = used
+        self.delivered = sum(s.value * s.period for s in samples if result.monotonic_ns(s) < at_ns) / cpu_ns
         first = min(s.time_ns for s in samples)
         samples = [s for s in samples if s.time_ns > first + SETTLED_NS]
         self.n = len(samples)
@@ -46,14 +51,15 @@ class Honest:
         }
 
     def __str__(self):
-        return f"{self.n} samples, " + ", ".join(f"{part} {share:.3f}" for part, share in self.parts.items())
+        return f"{self.n} samples, delivered {self.delivered:.3f}, " + ", ".join(
+            f"{part} {share:.3f}" for part, share in self.parts.items())
 
 
 class Neighbours(session.TestCase):
     def setUp(self):
         self.programs = self.directory()
         self.programs.chmod(0o755)
-        for name in ("hostile", "ring"):
+        for name in ("hostile", "ring", "crowd"):
             shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
 
     def child(self, place, program, *arguments, **options):
@@ -70,33 +76,33 @@ class Neighbours(session.TestCase):
         child.process.stdin.write(b"publish\nset 1 2 3\n")
         child.process.stdin.flush()
         session.wait_cpu([child.pid], 1.0)
-        return child
+        return child, (session.cpu_ns(child.pid), time.clock_gettime_ns(time.CLOCK_MONOTONIC))
 
     options = ()
 
     def start_daemon(self):
         control = self.directory() / "control.sock"
-        return self.start("--comm", "victim-hostile,victim-ring", "--frequency", "499", "--control", control,
-                          *self.options), control
+        return self.start("--comm", "victim-hostile,victim-ring,forged-go*", "--frequency", "499",
+                          "--jitter=off", "--control", control, *self.options), control
 
     def alone(self):
         run, _ = self.start_daemon()
-        child = self.honest(run, (HONEST, None))
+        child, used = self.honest(run, (HONEST, None))
         result = run.stop()
         child.kill()
-        return Honest(result, child.pid)
+        return Honest(result, child.pid, used)
 
     def beside(self, attack, at_work, attacker, honest):
         attackers = attack(attacker)
         run, control = self.start_daemon()
         tap.wait_until(lambda: at_work(attackers, lambda name, **labels: prometheus.value(
             unix_http.metrics(control), name, **labels)), "the attack to be at work", 600)
-        child = self.honest(run, honest)
+        child, used = self.honest(run, honest)
         result = run.stop()
         for one in (child, *attackers):
             one.kill()
         self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
-        return Honest(result, child.pid), result
+        return Honest(result, child.pid, used), result
 
     def places(self):
         attacker = groups.make(self, "spanprof-neighbours", "attacker.service")
@@ -113,6 +119,7 @@ class Neighbours(session.TestCase):
                 print(f"{title}: {beside}")
                 for part, share in alone.parts.items():
                     self.assertGreaterEqual(beside.parts[part], 0.99 * share - 0.005, f"{part} beside, and alone")
+                self.assertGreaterEqual(beside.delivered, 0.99 * alone.delivered - SAMPLING_ERROR)
                 self.assertGreater(alone.parts["spans"], 0.9)
                 if least:
                     least(result)
@@ -136,6 +143,16 @@ class Neighbours(session.TestCase):
         directories = [self.files(8000, b"no program") for _ in range(3)]
         self.compare(lambda place: [self.child(place, "hostile", "crowd", 8000, one) for one in directories],
                      lambda _, value: value("spanprof_objects_total", result="over_cap") > 0)
+
+    def test_forged_programs_of_go_without_end(self):
+        """Each is long to read, and gone before the next one comes: the time for them is their user's."""
+        for i in range(FORGERS):
+            program = self.programs / f"forged-go{i}"
+            source = tap.SOURCE_DIR / "tests/victims/native/forged-go.c"
+            subprocess.run(["gcc", "-O2", "-o", program, source], check=True)
+        self.compare(lambda place: [self.child(place, "crowd", "storm", 1_000_000, FORGED_A_SECOND,
+                                               self.programs / f"forged-go{i}") for i in range(FORGERS)],
+                     lambda _, value: value("spanprof_runtimes_total", result="over_cap") > 0)
 
     def test_hundreds_of_threads_that_sleep_some_milliseconds(self):
         """Their waits have rings and sums of their own: the books of ticks balance with none lost (beside())."""
