@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-threads BURNING [SLEEPING [SECONDS [CAPACITY]]]: threads with names
+ * victim-threads BURNING [SLEEPING [SECONDS [CAPACITY [DEPTH]]]]: threads with names
  *
  * BURNING threads named burn-0, burn-1 … that use the CPU in threads_burn(), and
  * SLEEPING ones named sleep-0 … that do nothing; the main thread sleeps too.
  * With CAPACITY it publishes a context ring of so many slots (by the SDK), in
  * which every thread, from its start to its end, works for the span 1, 2, 3 …
- * of trace 7, 8: with few slots, threads share one.
+ * of trace 7, 8: with few slots, threads share one. threads_burn() is called
+ * through DEPTH calls more.
  *
  * Prints first, span 0 = nothing published, and at the end the CPU time of each:
  *     thread 4712 burn-0 span 0
@@ -32,6 +33,7 @@ typedef struct Member {
 } Member;
 
 static sem_t started;
+static unsigned int depth;
 
 STEP void threads_burn(void);
 
@@ -39,6 +41,17 @@ STEP void threads_burn(void) {
         KEEP_FRAME();
         while (!victim_stopped)
                 victim_sink = victim_spin(victim_sink, 10000);
+}
+
+STEP void threads_descend(unsigned int left);
+
+STEP void threads_descend(unsigned int left) {
+        KEEP_FRAME();
+        if (left)
+                threads_descend(left - 1);
+        else
+                threads_burn();
+        victim_sink++;                  /* no call is the last thing */
 }
 
 static void threads_sleep(void) {
@@ -57,7 +70,7 @@ static void *member_main(void *data) {
                 spanprof_context_set(7, 8, member->span);
         sem_post(&started);
         if (member->burns)
-                threads_burn();
+                threads_descend(depth);
         else
                 threads_sleep();
         member->cpu_ns = victim_cpu_ns();
@@ -78,7 +91,7 @@ static void member_start(Member *member, unsigned int n, unsigned int n_burning,
 }
 
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-threads BURNING [SLEEPING [SECONDS [CAPACITY]]]";
+        static const char usage[] = "victim-threads BURNING [SLEEPING [SECONDS [CAPACITY [DEPTH]]]]";
         unsigned int n_burning = (unsigned int)victim_argument(argc, argv, 1, 1, 0, 10000, usage);
         unsigned int n = n_burning + (unsigned int)victim_argument(argc, argv, 2, 0, 0, 10000, usage);
         struct spanprof_context_options options = {
@@ -87,6 +100,7 @@ int main(int argc, char **argv) {
         };
         Member *members = calloc(n + 1, sizeof(*members));
 
+        depth = (unsigned int)victim_argument(argc, argv, 5, 0, 0, 100, usage);
         victim_stop_after(victim_argument(argc, argv, 3, 0, 0, 1e6, usage));
         if (!members || sem_init(&started, 0, 0) || (options.capacity && spanprof_context_start(&options)))
                 return 1;

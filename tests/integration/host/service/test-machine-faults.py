@@ -5,6 +5,7 @@ import oracle
 
 oracle.enter()
 
+import bisect
 import ctypes
 import fcntl
 import os
@@ -18,6 +19,41 @@ import tap
 
 PIDFD_GETFD = 438               # system call; Linux 5.6
 PERF_EVENT_IOC_DISABLE = 0x2401
+
+
+BUSY_THREADS, DEPTH = (24, 12, 4), 90   # of processes; long records: the ring is full soon
+SHARES_S, LOST_S, STOPPED_S = 4, 8, 5   # CPU time of all, and how long it is stopped at least
+POINTS, POINTS_LOST = 2, 4      # the time that lost ticks are of is known less well
+
+
+class Clocks:
+    """What processes have used of the CPU, looked at again and again."""
+
+    def __init__(self, pids):
+        self.pids, self.times, self.used = pids, [], {pid: [] for pid in pids}
+        self.look()
+
+    def look(self):
+        self.times.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+        for pid in self.pids:
+            self.used[pid].append(session.cpu_ns(pid))
+        return self.times[-1]
+
+    def run_for(self, cpu_s, seconds=0):
+        """Until they have used so much CPU time, and so many seconds have passed."""
+        begin, before = self.times[-1], self.all()
+        while self.look() < begin + seconds * 1e9 or self.all() < before + cpu_s * 1e9:
+            time.sleep(0.02)
+
+    def all(self):
+        return sum(used[-1] for used in self.used.values())
+
+    def at(self, pid, time_ns):
+        """Between two looks it has used as much of each moment."""
+        i = min(max(1, bisect.bisect_left(self.times, time_ns)), len(self.times) - 1)
+        begin, end = self.times[i - 1:i + 1]
+        before, after = self.used[pid][i - 1:i + 1]
+        return before + (after - before) * (time_ns - begin) / (end - begin)
 
 
 def events(pid):
@@ -72,6 +108,49 @@ class Machine(session.TestCase):
         lost = result.summary["lost_by_reason"]
         self.assertGreater(lost["ring_full"], 1000)
         self.assertEqual(set(lost), {"ring_full"}, lost)
+
+    def test_shares_of_what_arrives_stay_true_when_it_was_stopped_beside_busy_threads(self):
+        """Truth is what the processes' own clocks say of the times that samples came from, and of the time
+        that lost ticks are of."""
+        victims = [self.victim("threads", n, 0, 0, 0, DEPTH) for n in BUSY_THREADS]
+        pids = [victim.pid for victim in victims]
+        run = self.start("-p", ",".join(map(str, pids)), "--frequency", 999, "--jitter=off", "--timeout", "10m")
+        for pid in pids:
+            run.wait_events(50, pid)
+        clocks = Clocks(pids)
+        clocks.run_for(SHARES_S)
+        run.child.process.send_signal(signal.SIGSTOP)
+        clocks.run_for(LOST_S, STOPPED_S)
+        stopped = clocks.times[-1]
+        run.child.process.send_signal(signal.SIGCONT)
+        said = run.child.wait_for(r"(\d+) samples were lost since the start: .*\. (\d+) are of pid (\d+) "
+                                  r"\(\S+\); processes that lost some: (\d+)$")
+        self.assertEqual(int(said[4]), len(pids))
+        clocks.run_for(SHARES_S)
+        end = clocks.times[-1]
+        result = run.stop()
+        self.assertEqual(set(result.summary["lost_by_reason"]), {"ring_full"})
+
+        samples = [(result.monotonic_ns(s), s.resource["process.pid"]) for s in result.samples]
+        full = max(at for at, _ in samples if at < stopped)
+        gone_on = min(at for at, _ in samples if at >= stopped)
+        self.assertLess(full, stopped - 1e9, "ticks were lost for a good while")
+        spans = ((clocks.times[0], full), (gone_on, end))
+        arrived = [pid for at, pid in samples if any(begin <= at < until for begin, until in spans)]
+        self.compare_shares("arrived", {pid: arrived.count(pid) for pid in pids}, clocks, spans, POINTS)
+        most, n, n_most = int(said[3]), int(said[1]), int(said[2])
+        lost = {"the one that lost most": n_most, "others": n - n_most}
+        self.compare_shares("lost", lost, clocks, [(full, gone_on)], POINTS_LOST,
+                            lambda pid: "the one that lost most" if pid == most else "others")
+
+    def compare_shares(self, what, counts, clocks, spans, points, name_of=lambda pid: pid):
+        true = dict.fromkeys(counts, 0)
+        for pid in clocks.pids:
+            true[name_of(pid)] += sum(clocks.at(pid, until) - clocks.at(pid, begin) for begin, until in spans)
+        for name, n in counts.items():
+            share, truth = 100 * n / sum(counts.values()), 100 * true[name] / sum(true.values())
+            print(f"# {what}: {name} {share:.1f} %, by its clock {truth:.1f} %", flush=True)
+            self.assertLess(abs(share - truth), points, what)
 
     def test_run_keeps_its_callers_priority_and_record_hurries(self):
         own = os.getpriority(os.PRIO_PROCESS, 0)
