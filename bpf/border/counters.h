@@ -514,6 +514,8 @@
                 "such files that held up their reader and were given up") \
         X(CODE_FILES_FAILED, "code_files_total", "result=\"failed\"", \
                 "times that no worker could read on in a file; it is tried again") \
+        X(CODE_PROCESSES_EVICTED, "code_processes_evicted_total", "", \
+          "processes whose code made at run time was forgotten, since there were too many of them, or of names") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \
           "functions that perf-maps, jitdumps and lists for debuggers name") \
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \

@@ -3,15 +3,24 @@
 /*
  * Keeps a target for each process with code made at run time, and looks at its files again after growing
  * intervals. A look takes place in a worker; names of the last one hold until it is done.
+ *
+ * Processes, their names' bytes and looks that wait are shared by users in control groups (shares.h). The
+ * greatest holder's process that was asked for least recently is forgotten. One that has just come back is
+ * looked at anew. The queue of looks is served in turns, and nobody fills it:
+ *
+ *     queue    crowd 1  crowd 2  crowd 3 …          64 wait, more of the crowd are asked again later
+ *     comes    an honest one: the first turn after that which goes on
  */
 
 #include "host/naming/code-names.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/base/data/shares.h"
 #include "core/base/thread/worker.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -19,6 +28,7 @@
 #include "core/base/util/stat.h"
 #include "core/symbol/jit/code.h"
 #include "host/naming/code-source.h"
+#include "host/sampling/process/identity.h"
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
 /* the same for a file that had nothing new, where looks were doubled until then: names may be this old */
@@ -32,6 +42,7 @@
 enum {
         DEFAULT_MAX_PROCESSES = 256,
         DEFAULT_MAX_BYTES = 64 << 20,
+        MAX_LOOKS = 256,                /* places in the queue of looks */
 };
 
 /* A process that makes code. */
@@ -48,6 +59,7 @@ typedef struct CodeTarget {
         uint64_t next_ns, interval_ns;
         uint64_t used_ns;
         size_t memory;
+        Share *share, *byte_share;      /* shares of its user: processes, and bytes */
         CodePlace place;                /* place for the next look; its path and files are owned */
         uint64_t maps_serial;           /* mappings that a look knows the files of; 0 = of none */
 } CodeTarget;
@@ -55,6 +67,8 @@ typedef struct CodeTarget {
 typedef struct CodeJob {
         WorkerJob job;                  /* first */
         CodeTarget *target;             /* the event loop's; NULL = it was forgotten meanwhile */
+        atomic_bool is_void;            /* the same, for the thread */
+        Share *share;                   /* holder of its place in the queue; NULL = it has none any more */
         CodeSource *source;             /* reference to the source */
         CodePlace place;                /* place whose path and files are owned */
         CodeLook look;
@@ -68,6 +82,7 @@ struct CodeNames {
         Hashmap targets;                /* generation → CodeTarget */
         CodeTarget *oldest, *newest;
         size_t memory;
+        Shares shares, byte_shares, looks;      /* holders of targets, of bytes, of places in the queue */
         char name[CODE_MAX_NAME];
 };
 
@@ -96,9 +111,63 @@ static void forget(CodeNames *names, CodeTarget *target) {
         hashmap_remove(&names->targets, target->generation);
         unlink_target(names, target);
         names->memory -= target->memory;
-        if (target->job)
+        share_release(&names->byte_shares, target->byte_share, 1 + target->memory);
+        share_release(&names->shares, target->share, 1);
+        if (target->job) {
+                atomic_store(&target->job->is_void, true);
                 target->job->target = NULL;
+        }
         free_target(target);
+}
+
+/* Takes its user's shares. Return: 0, -ENOMEM. */
+static int hold_shares(CodeNames *names, CodeTarget *target, const Process *process) {
+        ShareOwner owner = identity_owner_of((pid_t)process->pid, process->start_time_ns);
+        int r;
+
+        owner.process = 0;              /* all of the user's: each has one target */
+        r = shares_hold(&names->shares, &owner, 1, &target->share);
+        if (r)
+                return error_fold(r);
+        r = shares_hold(&names->byte_shares, &owner, 1, &target->byte_share);
+        if (r)
+                share_release(&names->shares, target->share, 1);
+        return r ? error_fold(r) : 0;
+}
+
+static int insert_target(CodeNames *names, CodeTarget *target, const Process *process) {
+        int r = code_source_new(&target->source, NULL, names->zygotes);
+
+        if (!r)
+                r = hashmap_put(&names->targets, process->generation, target);
+        if (r)
+                return error_fold(r);
+        r = hold_shares(names, target, process);
+        if (r)
+                hashmap_remove(&names->targets, process->generation);
+        return r ? error_fold(r) : 0;
+}
+
+/* Counts one that has to give way, and forgets it. */
+static void evict(CodeNames *names, CodeTarget *target) {
+        ShareOwner owner = *share_owner(target->share);
+
+        owner.process = (uint64_t)target->pid;
+        stat_add(COUNTER_CODE_PROCESSES_EVICTED, 1);
+        shares_tell(&names->shares, "processes with code made at run time", &owner, clock_monotonic_ns());
+        forget(names, target);
+}
+
+/* The greatest holder's that was asked for least recently; among equals, anybody's. */
+static CodeTarget *find_evicted(const CodeNames *names) {
+        const Share *victim = shares_victim(&names->shares, names->newest->share, 0);
+        CodeTarget *target = names->oldest;
+
+        if (victim == names->newest->share && share_held(victim) == 1)
+                return target;
+        while (target->share != victim)
+                target = target->newer;
+        return target;
 }
 
 static int add_target(CodeNames *names, const Process *process, CodeTarget **targetp) {
@@ -107,9 +176,7 @@ static int add_target(CodeNames *names, const Process *process, CodeTarget **tar
 
         if (!target)
                 return error_origin(-ENOMEM);
-        r = code_source_new(&target->source, NULL, names->zygotes);
-        if (!r)
-                r = hashmap_put(&names->targets, process->generation, target);
+        r = insert_target(names, target, process);
         if (r) {
                 free_target(target);
                 return error_fold(r);
@@ -119,14 +186,14 @@ static int add_target(CodeNames *names, const Process *process, CodeTarget **tar
         target->interval_ns = QUIET_NS;
         link_newest(names, target);
         if (names->targets.n_entries > names->limits.max_processes)
-                forget(names, names->oldest);
+                evict(names, find_evicted(names));
         *targetp = target;
         return 0;
 }
 
 int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Zygotes *zygotes) {
         _cleanup_(code_names_freep) CodeNames *names = calloc(1, sizeof(*names));
-        WorkerConfig worker = { .name = "jit-names", .userdata = names };
+        WorkerConfig worker = { .name = "jit-names", .userdata = names, .max_jobs = MAX_LOOKS };
         int r;
 
         if (!names)
@@ -151,6 +218,9 @@ CodeNames *code_names_free(CodeNames *names) {
                 forget(names, names->oldest);
         worker_free(names->worker);
         hashmap_deinit(&names->targets);
+        shares_deinit(&names->shares);
+        shares_deinit(&names->byte_shares);
+        shares_deinit(&names->looks);
         free(names);
         return NULL;
 }
@@ -170,7 +240,8 @@ static void look(WorkerJob *job, void *state) {
         CodeJob *code = (CodeJob *)job;
 
         code->begin_ns = clock_monotonic_ns();
-        code_source_look(code->source, &code->place, &code->look);
+        if (!atomic_load(&code->is_void))
+                code_source_look(code->source, &code->place, &code->look);
         code->end_ns = clock_monotonic_ns();
 }
 
@@ -202,15 +273,28 @@ static void schedule(CodeTarget *target, const CodeJob *code) {
         target->is_wanted = target->is_wanted || look->has_more;
 }
 
+/* The look is done, or given up. */
+static void leave_queue(CodeNames *names, CodeJob *code) {
+        shares_note_served(&names->looks, code->job.rank);
+        share_release(&names->looks, take(code->share), 1);
+}
+
+static void set_memory(CodeNames *names, CodeTarget *target, size_t memory) {
+        share_hold_more(target->byte_share, memory);
+        share_release(&names->byte_shares, target->byte_share, target->memory);
+        names->memory += memory - target->memory;
+        target->memory = memory;
+}
+
 static void take_look(WorkerJob *job, void *userdata) {
         CodeJob *code = (CodeJob *)job;
         CodeNames *names = userdata;
         CodeTarget *target = code->target;
 
+        leave_queue(names, code);
         count(&code->look);
         if (target) {
-                names->memory += code->look.memory - target->memory;
-                target->memory = code->look.memory;
+                set_memory(names, target, code->look.memory);
                 target->job = NULL;
                 target->has_looked = true;
                 target->has_file = target->has_file || code->look.has_file;
@@ -223,6 +307,7 @@ static void take_look(WorkerJob *job, void *userdata) {
 static void give_up_look(WorkerJob *job, void *userdata) {
         CodeTarget *target = ((CodeJob *)job)->target;
 
+        leave_queue(userdata, (CodeJob *)job);
         stat_add(COUNTER_CODE_FILES_STUCK, 1);
         if (!target)
                 return;
@@ -233,18 +318,21 @@ static void give_up_look(WorkerJob *job, void *userdata) {
         target->is_stuck = true;
 }
 
+/* Return: 0, -ENOMEM. */
 static int start_look(CodeNames *names, CodeTarget *target) {
         CodeJob *code = calloc(1, sizeof(*code));
         char *path = target->place.dump_path ? strdup(target->place.dump_path) : NULL;
         int r;
 
-        if (!code || !path != !target->place.dump_path) {
+        if (!code || !path != !target->place.dump_path ||
+            shares_hold(&names->looks, share_owner(target->share), 1, &code->share)) {
                 free(code);
                 free(path);
                 return error_origin(-ENOMEM);
         }
         code->job = (WorkerJob){
-                .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look
+                .work = look, .done = take_look, .stuck = give_up_look, .discard = discard_look,
+                .rank = share_rank(&names->looks, code->share),
         };
         code->target = target;
         code->source = code_source_ref(target->source);
@@ -257,10 +345,21 @@ static int start_look(CodeNames *names, CodeTarget *target) {
                 target->job = code;
                 return 0;
         }
+        share_release(&names->looks, code->share, 1);
         discard_look(&code->job);
         target->maps_serial = 0;
         target->next_ns = clock_monotonic_ns() + ABSENT_NS;
         return r < 0 ? error_fold(r) : 0;
+}
+
+/* The same of one whose user has room in the queue; else it stays wanted. Return: 0, -ENOMEM. */
+static int start_look_in_turn(CodeNames *names, CodeTarget *target) {
+        int r = 0;
+
+        if (!shares_held(&names->looks) ||
+            shares_leave_room(&names->looks, share_owner(target->share), 1, MAX_LOOKS))
+                r = start_look(names, target);
+        return r ? error_fold(r) : 0;
 }
 
 /* ---- asking ---- */
@@ -315,7 +414,7 @@ static int want_look(CodeNames *names, CodeTarget *target, const Process *proces
         if (r)
                 return error_fold(r);
         target->is_wanted = true;
-        return target->used_ns < target->next_ns ? 0 : start_look(names, target);
+        return target->used_ns < target->next_ns ? 0 : start_look_in_turn(names, target);
 }
 
 int code_names_find(CodeNames *names, const Process *process, uint64_t address, uint64_t time_ns,
@@ -373,8 +472,17 @@ int code_names_serial(CodeNames *names, const Process *process, uint64_t *serial
 static void forget_unused(CodeNames *names, uint64_t now_ns) {
         while (names->oldest && names->oldest->used_ns + UNUSED_NS < now_ns)
                 forget(names, names->oldest);
-        while (names->memory > names->limits.max_bytes && names->oldest != names->newest)
-                forget(names, names->oldest);
+        while (names->memory > names->limits.max_bytes && names->oldest != names->newest) {
+                const Share *victim = shares_victim(&names->byte_shares, names->newest->byte_share, 0);
+                CodeTarget *target = names->oldest;
+
+                while (target->byte_share != victim)
+                        target = target->newer;
+                /* one process alone may have more, and then others have as much as ever */
+                if (target == names->newest && names->memory - target->memory <= names->limits.max_bytes)
+                        break;
+                evict(names, target != names->newest ? target : names->oldest);
+        }
 }
 
 int code_names_work(CodeNames *names) {
@@ -390,7 +498,7 @@ int code_names_work(CodeNames *names) {
 
                 if (!target->is_wanted || target->job || target->is_stuck || now_ns < target->next_ns)
                         continue;
-                r = start_look(names, target);
+                r = start_look_in_turn(names, target);
                 if (r)
                         return error_fold(r);
         }

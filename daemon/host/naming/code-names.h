@@ -29,8 +29,9 @@ enum {
 };
 
 typedef struct CodeNamesLimits {
-        uint32_t max_processes;         /* 0 = 256; the one that was asked for least recently goes */
-        /* bytes of all ranges and names; 0 = 64 MiB; one process may exceed it alone */
+        /* 0 = 256; of the user with most the one that was asked for least recently goes */
+        uint32_t max_processes;
+        /* bytes of all ranges and names; 0 = 64 MiB; the same; one process may exceed it alone */
         size_t max_bytes;
         uint64_t time_limit_ns;           /* time for one look; 0 = 10 s */
         bool keep_roots;                /* as CodePlace.keep_root */

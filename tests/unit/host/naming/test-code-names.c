@@ -153,6 +153,97 @@ Test(code_names, forgets_the_process_that_was_asked_for_least_recently) {
         cr_assert_eq(stat_get(COUNTER_CODE_FILES_READ), 5, "it was still known");
 }
 
+/* Two users: this process, and one whose files are not there, since there is no such process. */
+static Process *stranger_new(void) {
+        Process *stranger;
+
+        cr_assert_eq(process_new_gone(&stranger, 4194304, 1, "gone\0\0\0\0\0\0\0\0\0\0\0"), 0);
+        stranger->generation = 8;
+        return stranger;
+}
+
+static int find_of(Process *of, uint64_t time_ns) {
+        const char *name;
+        size_t size;
+
+        return code_names_find(names, of, 0x1000, time_ns, &name, &size, &start, &is_past);
+}
+
+Test(code_names, a_user_with_many_processes_leaves_another_its_own) {
+        enum { N = 4, CROWD = 20 };
+
+        CodeNamesLimits limits = { .max_processes = N };
+        Process *stranger = stranger_new();
+        uint64_t time_ns = clock_monotonic_ns();
+        char name[CODE_MAX_NAME + 1];
+
+        code_names_free(names);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
+        write_map("w", "1000 10 first\n");
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_LATER);
+        for (uint64_t i = 0; i < CROWD; i++) {
+                process->generation = 100 + i;
+                cr_assert_eq(find_patiently(0x1000, name), 0);
+        }
+        cr_assert_eq(code_names_n_processes(names), N);
+        cr_assert_eq(stat_get(COUNTER_CODE_PROCESSES_EVICTED), CROWD - (N - 1));
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_NONE, "it was looked at, and is still known");
+        cr_assert_eq(stat_get(COUNTER_CODE_PROCESSES_EVICTED), CROWD - (N - 1));
+        process_free(stranger);
+}
+
+Test(code_names, a_user_with_long_names_leaves_another_its_own) {
+        enum { CROWD = 5, LINES = 1000 };
+
+        CodeNamesLimits limits = { .max_bytes = 64 << 10 };
+        Process *stranger = stranger_new();
+        uint64_t time_ns = clock_monotonic_ns();
+        char name[CODE_MAX_NAME + 1], line[200];
+
+        code_names_free(names);
+        cr_assert_eq(code_names_new(&names, &limits, NULL), 0);
+        write_map("w", "1000 10 first\n");
+        for (int i = 0; i < LINES; i++) {
+                snprintf(line, sizeof(line), "%x 10 f%0100d\n", 0x2000 + 16 * i, i);
+                write_map("a", line);
+        }
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_LATER);
+        for (uint64_t i = 0; i < CROWD; i++) {
+                process->generation = 100 + i;
+                cr_assert_eq(find_patiently(0x1000, name), 0);
+                cr_assert_eq(code_names_work(names), 0);
+        }
+        cr_assert_eq(code_names_n_processes(names), 2, "one alone may have more");
+        cr_assert_eq(stat_get(COUNTER_CODE_PROCESSES_EVICTED), CROWD - 1);
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_NONE);
+        cr_assert_eq(code_names_work(names), 0);
+        cr_assert_eq(find_patiently(0x1000, name), 0);
+        cr_assert_eq(code_names_n_processes(names), 2);
+        process_free(stranger);
+}
+
+Test(code_names, looks_of_a_crowd_leave_room_in_the_queue) {
+        enum { CROWD = 200 };
+
+        Process *stranger = stranger_new();
+        uint64_t time_ns = clock_monotonic_ns();
+
+        write_map("w", "1000 10 first\n");
+        for (uint64_t i = 0; i < CROWD; i++) {
+                process->generation = 100 + i;
+                find_of(process, time_ns);
+        }
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_LATER);
+        code_names_wait(names, clock_monotonic_ns() + 60 * NS_PER_SEC);
+        cr_assert_eq(find_of(stranger, time_ns), CODE_NAMES_E_NONE, "it was looked at");
+        cr_assert_lt(stat_get(COUNTER_CODE_FILES_READ), CROWD / 2, "in front of most of the crowd");
+        while (stat_get(COUNTER_CODE_FILES_READ) < CROWD) {
+                cr_assert_eq(code_names_work(names), 0);
+                code_names_wait(names, clock_monotonic_ns() + 60 * NS_PER_SEC);
+        }
+        process_free(stranger);
+}
+
 Test(code_names, forgets_a_process_while_it_is_looked_at) {
         CodeNamesLimits limits = { .max_processes = 1 };
         const char *name;
