@@ -25,13 +25,14 @@ typedef struct PhpMetFunction {
 typedef struct PhpMet {
         PhpMetFunction functions[PHP_MET_MAX];  /* by their cookies */
         size_t size;
+        struct PhpMet *next_met;        /* another process with names */
         uint32_t next;                  /* the place that gives way next, when there is no room */
 } PhpMet;
 
 /* @met: zeroed at first. */
 void php_met_deinit(PhpMet *met);
 
-/* Keeps the name of the function that @words are of. Where there is no room or memory, it does not. */
+/* Keeps the name of the function that @words are of. Where there is no memory, it does not. */
 void php_met_keep(PhpMet *met, const uint64_t *words, const ReaderFunction *function);
 
 /* Return: whether the function that @words are of was met; then it is in *function. */
