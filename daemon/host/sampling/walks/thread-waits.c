@@ -29,6 +29,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/wait-reason.h"
+#include "host/sampling/walks/early-choice.h"
 #include "host/sampling/walks/thread-walk.h"
 #include "host/sampling/walks/wait-locks.h"
 
@@ -420,22 +421,47 @@ int thread_waits_add(const WalkStages *stages, ThreadWaits *threads) {
 
 /* ---- waits that began too early ---- */
 
+static bool may_be_early(const struct abi_thread *thread) {
+        return has_registers(thread) && !(thread->flags & THREAD_RUNNABLE);
+}
+
+/* Counts waits of each process. */
+static size_t count_waits(const ThreadsLook *found, EarlyChoice *choices) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < found->n; i++) {
+                if (!may_be_early(&found->threads[i]))
+                        continue;
+                if (!n || choices[n - 1].tgid != found->threads[i].tgid)
+                        choices[n++] = (EarlyChoice){ .tgid = found->threads[i].tgid };
+                choices[n - 1].n++;
+        }
+        return n;
+}
+
 static int note(EarlyWaits *early, const ThreadsLook *found) {
-        early->waits = calloc(MAX_EARLY, sizeof(*early->waits));
+        _cleanup_(freep) EarlyChoice *choices = calloc(found->n + 1, sizeof(*choices));
+        EarlyChoice *own = choices;
+        int r;
+
+        early->waits = choices ? calloc(MAX_EARLY, sizeof(*early->waits)) : NULL;
         if (!early->waits)
                 return error_origin(-ENOMEM);
-        for (size_t i = 0; i < found->n; i++) {
+        r = early_choice_make(choices, count_waits(found, choices), MAX_EARLY);
+        for (size_t i = 0; i < found->n && !r; i++) {
                 const struct abi_thread *thread = &found->threads[i];
 
-                if (!has_registers(thread) || thread->flags & THREAD_RUNNABLE)
+                if (!may_be_early(thread))
                         continue;
-                if (early->n < MAX_EARLY)
-                        early->waits[early->n++] =
-                                (EarlyWait){ thread->tgid, thread->tid, thread->n_switches };
-                else
+                own += own->tgid != thread->tgid;
+                if (!own->n) {
                         stat_add(COUNTER_WAITS_EARLY_OVER_CAP, 1);
+                        continue;
+                }
+                own->n--;
+                early->waits[early->n++] = (EarlyWait){ thread->tgid, thread->tid, thread->n_switches };
         }
-        return 0;
+        return r ? error_fold(r) : 0;
 }
 
 int early_waits_note(EarlyWaits *early, const WalkStages *stages) {
