@@ -12,10 +12,13 @@
  *                     newlines escaped
  *     slots N         a context ring of N slots; a short thread after the other, which use all of its slots
  *     sleepers N      N threads that each sleep 1 to 6 ms, again and again
+ *     renames N       a child after the other that burns N ms under a name of its own; every third name
+ *                     begins with `victim-`
  *     crowd N DIR     maps N files of DIR, named 0, 1 …, as executable, each by its first page
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
- * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers and crowd.
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers, renames and
+ * crowd.
  * Prints first, once it is as hostile as it gets:
  *     pid 4711
  */
@@ -27,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "spanprof/ring.h"
@@ -185,6 +189,24 @@ static void make_sleepers(unsigned n) {
                         fail("thread");
 }
 
+static void burn_renamed(unsigned ms) {
+        static unsigned n;
+        char name[16];
+        pid_t pid = fork();
+
+        n++;
+        if (pid < 0)
+                fail("fork");
+        if (!pid) {
+                snprintf(name, sizeof(name), n % 3 ? "other-%u" : "victim-%u", n);
+                prctl(PR_SET_NAME, name);
+                while (victim_clock_ns(CLOCK_PROCESS_CPUTIME_ID) < ms * UINT64_C(1000000))
+                        victim_sink = victim_spin(victim_sink, 1000);
+                _exit(0);
+        }
+        waitpid(pid, NULL, 0);
+}
+
 static void map_crowd(unsigned n, const char *directory) {
         char name[16];
 
@@ -222,16 +244,18 @@ static void map_long_names(unsigned n, const char *directory) {
 
 int main(int argc, char **argv) {
         static const char usage[] =
-                "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|crowd|files [N [DIR] | FILE…]";
+                "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|renames|crowd|files "
+                "[N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
         bool slots = !strcmp(mode, "slots"), crowd = !strcmp(mode, "crowd"), sleeps = !strcmp(mode, "sleepers");
+        bool renames = !strcmp(mode, "renames");
         char *base = NULL;
         pthread_t thread;
 
         victim_stop_after(0);
-        if (!slots && !crowd && !sleeps && pthread_create(&thread, NULL, hostile_burn, NULL))
+        if (!slots && !crowd && !sleeps && !renames && pthread_create(&thread, NULL, hostile_burn, NULL))
                 fail("thread");
         if (files)
                 map_files(argc, argv);
@@ -249,7 +273,7 @@ int main(int argc, char **argv) {
                 map(NULL, (size_t)n << 30, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_NORESERVE, -1);
         else if (churn || !strcmp(mode, "still"))
                 base = make_mappings(&n);
-        else if (!remap)
+        else if (!remap && !renames)
                 fail(usage);
         printf("pid %d\n", getpid());
         fflush(stdout);
@@ -260,7 +284,10 @@ int main(int argc, char **argv) {
                         move_ring();
                 if (slots)
                         use_slots();
-                usleep(remap || slots ? 1000 : 10000);
+                if (renames)
+                        burn_renamed(n);
+                else
+                        usleep(remap || slots ? 1000 : 10000);
         }
         return 0;
 }

@@ -29,6 +29,7 @@ SPAN = ("00000000000000010000000000000002", "0000000000000003")
 STANDSTILL_S = 1.5                      # of the daemon's loop
 FORGERS, FORGED_A_SECOND = 4, 30        # each starts one after the other, so many
 SAMPLING_ERROR = 0.08                   # of the time of who shares its CPU, by some hundred samples
+KNOWN_NAMES, REJECTED_NAMES = 512, 1024         # as docs/CAPS.md has them
 SETTLED_NS = 500_000_000                # what is new is found by then, with and without an attack
 
 
@@ -82,7 +83,7 @@ class Neighbours(session.TestCase):
 
     def start_daemon(self):
         control = self.directory() / "control.sock"
-        return self.start("--comm", "victim-hostile,victim-ring,forged-go*", "--frequency", "499",
+        return self.start("--comm", "victim-*,forged-go*", "--frequency", "499",
                           "--jitter=off", "--control", control, *self.options), control
 
     def alone(self):
@@ -153,6 +154,14 @@ class Neighbours(session.TestCase):
         self.compare(lambda place: [self.child(place, "crowd", "storm", 1_000_000, FORGED_A_SECOND,
                                                self.programs / f"forged-go{i}") for i in range(FORGERS)],
                      lambda _, value: value("spanprof_runtimes_total", result="over_cap") > 0)
+
+    def test_short_programs_with_ever_new_names(self):
+        """They fill the kernel half's tables of names, those that are chosen and those that are not."""
+        def at_work(_, value):
+            return (value("spanprof_targets_total", event="found") > KNOWN_NAMES and
+                    value("spanprof_targets_total", event="rejected") > REJECTED_NAMES)
+
+        self.compare(lambda place: [self.child(place, "hostile", "renames", 3) for _ in range(4)], at_work)
 
     def test_hundreds_of_threads_that_sleep_some_milliseconds(self):
         """Their waits have rings and sums of their own: the books of ticks balance with none lost (beside())."""
