@@ -4,10 +4,16 @@
 
 usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--together]
                                [--oep PROGRAM | --rival COMMAND] [quiet] [beside] [compilers]
+                               [crowd] [crowd-compilers]
 
     quiet      two burners, and nothing else that we start
     beside     the same, with a shell that starts one short program after the other
     compilers  compilers of C++ on all CPUs in the place of the burners
+    crowd      10 JVMs and 15 Pythons that live 12 s, started together, again and again
+    crowd-compilers            the same beside compilers of C++ on all CPUs
+
+Of a crowd, two more figures: its samples, and which part of them is named: they have functions of Java or
+Python, each with its name. --oep: the same of the rival. Needs a JDK, and tests/interop/setup-venv.sh.
 
 Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted,
 in which this program burns too: what a tool does once for a Python and for the kernel's names falls into it.
@@ -24,14 +30,69 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import time
 
-import bench
+import bench  # first: it knows where the test library is
+import oracle
+
+oracle.enter()
+
+import jdks
+import otlp_read
 import search
 import starts
 import tap
 
 BURN_S = 2
+N_JAVA, N_PYTHON, LIFE_S = 10, 15, 12
+# Functions by the hundred, as programs have that begin. Each works as long as it rests.
+PYTHON = f"""
+import time
+for i in range(300):
+    exec(f"def work_{{i}}(n):\\n    while n: n -= 1")
+end, i = time.monotonic() + {LIFE_S}, 0
+while time.monotonic() < end:
+    begin = time.monotonic()
+    while time.monotonic() < begin + 0.02:
+        globals()[f"work_{{i % 300}}"](20000)
+        i += 1
+    time.sleep(0.02)
+"""
+JAVA = """
+public class Crowd {
+%s
+    static int work(int i, int n) {
+        switch (i) {
+%s
+        default: return n;
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        long end = System.nanoTime() + %dL * 1000000000;
+        int i = 0, sum = 0;
+        while (System.nanoTime() < end) {
+            long begin = System.nanoTime();
+            while (System.nanoTime() < begin + 20000000)
+                sum += work(i++ %% 300, 20000);
+            Thread.sleep(20);
+        }
+        System.out.println(sum);
+    }
+}
+""" % ("\n".join(f"static int work_{i}(int n) {{ int s = {i}; while (n-- > 0) s = s * 31 + n; return s; }}"
+                 for i in range(300)),
+       "\n".join(f"case {i}: return work_{i}(n);" for i in range(300)), LIFE_S)
+CROWD = """
+while :; do
+        for i in $(seq {n_java}); do setpriv --pdeathsig KILL {java} -cp {classes} Crowd >/dev/null & done
+        for i in $(seq {n_python}); do setpriv --pdeathsig KILL {python} {script} & done
+        wait
+done
+"""
+CROWD_NAMES = {"crowd-java", "crowd-python"}    # of executables
+RUNTIMES = {"jvm", "cpython"}                   # types of frames
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
@@ -59,7 +120,7 @@ class Ours:
 
     def __init__(self, b, hz, _options):
         self.cgroup, self.summary = b.cgroup("spanprof"), b.directory() / "summary.json"
-        _, environment = b.receiver()
+        self.directory, environment = b.receiver()
         self.begin = time.monotonic()
         self.child = b.spawn([tap.SPANPROF, "run", "--all", "-F", hz, "--symbols", "local", "--summary",
                               self.summary], cgroup=self.cgroup, env=environment)
@@ -70,17 +131,25 @@ class Ours:
         self.child.stop()
         return json.loads(self.summary.read_text())["ticks"] / (time.monotonic() - self.begin) * 60
 
+    def all_samples(self):
+        return otlp_read.samples(*sorted(self.directory.glob("*.pb")))
+
 
 class Oep:
     name = "rival"
 
     def __init__(self, b, hz, options):
+        self.read = b.directory() / "read.pb"
         self.tool = bench.Oep(b, options.oep, hz)
         self.cgroup = self.tool.cgroup
 
     def stop(self, begin, end):
         self.tool.stop()
         return self.tool.samples(begin, end) / (end - begin) * 60
+
+    def all_samples(self):
+        bench.run([tap.SPANPROF, "convert", *sorted(self.tool.directory.glob("*.pb")), "-o", self.read], check=True)
+        return otlp_read.samples(self.read)
 
 
 class Other:
@@ -98,17 +167,35 @@ class Other:
         """Nobody counts them."""
         self.child.stop()
 
+    @staticmethod
+    def all_samples():
+        return ()
+
 
 def measure(b, hz, options, kinds):
-    """These tools at the same time: name → (CPU ms, BPF ms, samples) a minute."""
+    """These tools at the same time: name → (CPU ms, BPF ms, samples) a minute, samples of a crowd, named ones."""
     tools = [kind(b, hz, options) for kind in kinds]
     settle()
     begin, before = time.time(), [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools]
     time.sleep(options.seconds)
     after, end = [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools], time.time()
     minutes = 1e6 * (end - begin) / 60
-    return {tool.name: ((cpu - cpu_before) / minutes, (bpf - bpf_before) / minutes, tool.stop(begin, end))
+    return {tool.name: ((cpu - cpu_before) / minutes, (bpf - bpf_before) / minutes, tool.stop(begin, end),
+                        *count_crowd(tool.all_samples(), begin, end))
             for tool, (cpu, bpf), (cpu_before, bpf_before) in zip(tools, after, before)}
+
+
+def count_crowd(samples, begin, end):
+    """(samples of a crowd, those of them that are named) between two times of time.time()."""
+    n = n_named = 0
+    for sample in samples:
+        if (sample.resource.get("process.executable.name") not in CROWD_NAMES or
+                not begin <= sample.time_ns / 1e9 < end):
+            continue
+        names = [frame.name for frame in sample.frames if frame.type in RUNTIMES]
+        n += 1
+        n_named += bool(names) and all(names) and not any(frame.type == "unknown" for frame in sample.frames)
+    return n, n_named
 
 
 def line(points):
@@ -129,6 +216,30 @@ def beside_short(b):
     b.spawn(["sh", "-c", starts.SHORT])
 
 
+def crowd(b):
+    """The Python is one that needs no library of its own; a JVM finds its files by its path."""
+    directory = b.directory()
+    java, python = pathlib.Path(os.path.realpath(jdks.tool("javac"))), directory / "crowd-python"
+    home = directory / "jdk"
+    (home / "bin").mkdir(parents=True)
+    for path in java.parents[1].iterdir():
+        if path.name != "bin":
+            (home / path.name).symlink_to(path)
+    shutil.copy(java.parent / "java", home / "bin/crowd-java")
+    shutil.copy(os.path.realpath("/usr/bin/python3"), python)
+    (directory / "crowd.py").write_text(PYTHON)
+    (directory / "Crowd.java").write_text(JAVA)
+    bench.run([java, "-d", directory, directory / "Crowd.java"], check=True)
+    words = CROWD.format(n_java=N_JAVA, n_python=N_PYTHON, java=home / "bin/crowd-java", classes=directory,
+                         python=python, script=directory / "crowd.py")
+    b.spawn(["sh", "-c", words], env={**os.environ, "PYTHONHOME": "/usr"})
+
+
+def crowd_beside_compilers(b):
+    search.start_compilers(b)
+    crowd(b)
+
+
 def part(options, what, start_load):
     rows, points = [], {"spanprof": [], "rival": []}
     for hz in map(int, options.hz.split(",")):
@@ -141,14 +252,15 @@ def part(options, what, start_load):
                 found = {}
                 for group in [tools] if options.together else [[tool] for tool in tools]:
                     found |= measure(b, hz, options, group)
-            for name, (cpu, bpf, samples) in found.items():
+            for name, (cpu, bpf, samples, n_crowd, n_named) in found.items():
                 if samples is None:
                     samples = found["spanprof"][2]
                 points[name].append((samples, cpu + bpf))
                 rows.append([hz, name, f"{samples:.0f}", f"{cpu:.0f}", f"{bpf:.0f}",
-                             f"{1e3 * (cpu + bpf) / max(1, samples):.1f}"])
+                             f"{1e3 * (cpu + bpf) / max(1, samples):.1f}", n_crowd or "–",
+                             f"{100 * n_named / n_crowd:.1f} %" if n_crowd else "–"])
     bench.table(what, ["Hz", "tool", "samples a minute", "CPU ms a minute", "BPF ms a minute",
-                       "µs a sample, in all"], rows)
+                       "µs a sample, in all", "samples of the crowd", "named"], rows)
     for name, seen in points.items():
         if len({x for x, _ in seen}) > 1:
             fixed, slope = line(seen)
@@ -172,7 +284,9 @@ if __name__ == "__main__":
         bench.main(__doc__, {
             "quiet": lambda options: part(options, "quiet", burners),
             "beside": lambda options: part(options, "beside short programs", beside_short),
-            "compilers": lambda options: part(options, "beside compilers", search.start_compilers)
+            "compilers": lambda options: part(options, "beside compilers", search.start_compilers),
+            "crowd": lambda options: part(options, "crowd of runtimes", crowd),
+            "crowd-compilers": lambda options: part(options, "crowd beside compilers", crowd_beside_compilers)
         }, add_options)
     finally:
         STATISTICS.write_text(was_on)
