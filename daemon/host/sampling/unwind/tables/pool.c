@@ -57,7 +57,8 @@ struct Pool {
         IdleTables none;                /* tables that are NONE: their files say so */
         size_t n_bytes, n_idle_bytes;
         size_t held_bytes;              /* bytes that tables may have for now; 0 = as configured */
-        uint32_t n_none, n_waiting;     /* without users */
+        uint32_t n_none;                /* without users */
+        Shares waiting;                 /* files that wait without users */
         uint64_t n_changes;
         uint32_t n_asked;               /* tables that were asked for since the queue was empty last */
         int epoll_fd;                   /* readable when the publisher or a worker has a result */
@@ -90,7 +91,13 @@ static void charge_loaded(Pool *pool, PoolTable *table, size_t n_bytes) {
         table->n_charged += n;
 }
 
+static void unkeep_waiting(Pool *pool, PoolTable *table) {
+        if (table->waiting_share)
+                share_release(&pool->waiting, take(table->waiting_share), 1);
+}
+
 static void free_table(Pool *pool, PoolTable *table) {
+        unkeep_waiting(pool, table);
         discharge(pool, table);
         hashmap_remove(&pool->tables, table->object_id);
         closep(&table->request.fd);
@@ -119,6 +126,7 @@ Pool *pool_free(Pool *pool) {
         }
         hashmap_deinit(&pool->tables);
         shares_deinit(&pool->shares);
+        shares_deinit(&pool->waiting);
         free(pool->slots);
         free(pool->free_slots);
         free(pool->leaving);
@@ -298,9 +306,7 @@ void pool_use(Pool *pool, PoolTable *table) {
                 forget_none(pool, table);
                 table->is_none_kept = false;
         } else {
-                if (table->is_waiting_kept)
-                        pool->n_waiting--;
-                table->is_waiting_kept = false;
+                unkeep_waiting(pool, table);
                 return;
         }
         stat_add(COUNTER_UNWIND_TABLES_KNOWN, 1);
@@ -330,17 +336,40 @@ static void keep_none(Pool *pool, PoolTable *table) {
         pool->n_none++;
 }
 
-/* The next process of the same program finds it made: short ones would end before its turn for ever. */
+static PoolTable *owner_of(TableRequest *request) {
+        return (PoolTable *)((char *)request - offsetof(PoolTable, request));
+}
+
+/* The oldest one that @share holds and nobody works on; NULL = there is none. */
+static PoolTable *find_waiting(const Pool *pool, const Share *share) {
+        for (TableRequest *request = pool->queue.first; request; request = request->next)
+                if (owner_of(request)->waiting_share == share && !request->is_in_work)
+                        return owner_of(request);
+        return NULL;
+}
+
+/*
+ * The next process of the same program finds it made: short ones would end before its turn for ever. The
+ * greatest holder's gives way; of one user's those stay that came first.
+ */
 static void keep_waiting(Pool *pool, PoolTable *table) {
+        static const ShareOwner nobody = { .group = 1 };
+        const Share *holder = table->request.share;
+        PoolTable *evicted = table;
+
         if (table->request.is_in_work)
                 return;
-        if (pool->n_waiting < pool->config.max_idle_waiting) {
-                table->is_waiting_kept = true;
-                pool->n_waiting++;
-                return;
+        if (!shares_hold(&pool->waiting, holder ? share_owner(holder) : &nobody, 1, &table->waiting_share)) {
+                Share *victim = table->waiting_share;
+
+                if (shares_held(&pool->waiting) <= pool->config.max_idle_waiting)
+                        return;
+                victim = shares_victim(&pool->waiting, victim, 0);
+                if (victim != table->waiting_share)
+                        evicted = find_waiting(pool, victim) ?: table;
         }
-        table_queue_remove(&pool->queue, &table->request);
-        free_table(pool, table);
+        table_queue_remove(&pool->queue, &evicted->request);
+        free_table(pool, evicted);
 }
 
 void pool_unuse(Pool *pool, PoolTable *table) {
@@ -537,16 +566,10 @@ static enum counter why_none(int r) {
                                                                 : COUNTER_UNWIND_TABLES_NO_ROWS;
 }
 
-static PoolTable *owner_of(TableRequest *request) {
-        return (PoolTable *)((char *)request - offsetof(PoolTable, request));
-}
-
 static void take_table(Pool *pool, TableResult *result) {
         PoolTable *table = owner_of(result->request);
 
-        if (table->is_waiting_kept)
-                pool->n_waiting--;
-        table->is_waiting_kept = false;
+        unkeep_waiting(pool, table);
         if (result->result == TABLE_QUEUE_E_DROPPED)
                 free_table(pool, table);
         else if (result->result)

@@ -49,7 +49,8 @@ struct PoolTable {
         bool is_refused;                /* state NONE for want of room */
         size_t n_charged;               /* what it counts for in `request.share` */
         uint64_t sampled_ns;            /* MONOTONIC time of a sample in it; 0 = none was told */
-        bool is_none_kept, is_waiting_kept;     /* without users: counted as such */
+        bool is_none_kept;              /* without users: counted as such */
+        Share *waiting_share;           /* state WAITING, kept without users: who holds that; NULL = not so */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
 

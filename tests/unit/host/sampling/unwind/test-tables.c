@@ -578,6 +578,38 @@ Test(tables, are_made_for_the_next_process_if_the_first_was_too_short) {
         pool_free(pool);
 }
 
+static bool add_brief(Pool *pool, uint64_t id, const ShareOwner *owner) {
+        PoolTable *table;
+
+        cr_assert_eq(pool_add_file(pool, id, null_file(), owner, &table), 0);
+        pool_use(pool, table);
+        pool_unuse(pool, table);
+        return pool_find(pool, id);
+}
+
+Test(tables, that_wait_for_a_next_process_leave_room_for_another_groups) {
+        enum { N = 100, KEPT = 64, N_HONEST = 10 };
+        Pool *pool;
+        int n = 0;
+
+        create_maps(64);
+        pool = open_pool();
+        for (uint64_t id = 1; id <= N; id++)
+                add_brief(pool, id, &(ShareOwner){ 1, 1000, 10 + id });
+        for (uint64_t id = 1; id <= N_HONEST; id++)
+                cr_assert(add_brief(pool, 1000 + id, &(ShareOwner){ 2, 1000, 1000 + id }));
+        for (uint64_t id = 1; id <= N; id++)
+                n += pool_find(pool, id) != NULL;
+        cr_assert_eq(n, KEPT - N_HONEST, "of the crowd's");
+        cr_assert_not(add_brief(pool, N + 1, &(ShareOwner){ 1, 1000, 5 }));
+        for (uint64_t id = 1; id <= N_HONEST; id++)
+                cr_assert_not_null(pool_find(pool, 1000 + id));
+        for (int i = 0; i < 10 * N; i++)
+                pool_step(pool, 1 << 20);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_NO_ROWS), KEPT);
+        pool_free(pool);
+}
+
 /* ---- shares of a pool that is full ---- */
 
 static PoolTable *add_loaded(Pool *pool, uint64_t id, const ShareOwner *owner, PoolState state) {
