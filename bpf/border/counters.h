@@ -516,6 +516,20 @@
                 "times that no worker could read on in a file; it is tried again") \
         X(CODE_PROCESSES_EVICTED, "code_processes_evicted_total", "", \
           "processes whose code made at run time was forgotten, since there were too many of them, or of names") \
+        X(MADE_READS, "made_rows_reads_total", "result=\"read\"", \
+          "reads of the frames that processes have registered for code made at run time") \
+        X(MADE_READS_TORN, "made_rows_reads_total", "result=\"torn\"", \
+          "such reads that were void, since the process was just changing them, or could not be read") \
+        X(MADE_FUNCTIONS, "made_functions_total", "result=\"taken\"", \
+          "functions in such reads, those of code that had changed not included") \
+        X(MADE_FUNCTIONS_MALFORMED, "made_functions_total", "result=\"malformed\"", \
+          "functions, and sections of them, that made no sense") \
+        X(MADE_FUNCTIONS_OVER_CAP, "made_functions_total", "result=\"over_cap\"", \
+          "functions, and areas of them, that had no room") \
+        X(MADE_AREAS_VOID, "made_areas_void_total", "", \
+          "areas of code made at run time that a read found and that have no rows: memory that may change unseen, or has") \
+        X(MADE_LIBRARIES_REFUSED, "made_libraries_refused_total", "", \
+          "looks at processes with a library that keeps registered frames in a way that is not known") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \
           "functions that perf-maps, jitdumps and lists for debuggers name") \
         X(CODE_RECORDS_MALFORMED, "code_records_total", "result=\"malformed\"", \

@@ -83,7 +83,7 @@ enum {
         UNWIND_NO_TABLE = 0xffffffff,
         UNWIND_PENDING_TABLE = 0xfffffffe,      /* the file's rows are being made */
         UNWIND_LOST_TABLE = 0xfffffffd, /* the file may have rows, but they could not be had */
-        /* in place of the offset of a mapping with UNWIND_NO_TABLE: no file of a known form is there */
+        /* in the offset of a mapping, else whole pages: no file of a known form is there, rows or not */
         UNWIND_MADE = 1,
 };
 
@@ -201,7 +201,7 @@ struct unwind_mapping {
         uint64_t start;                 /* address in the target */
         uint32_t n_pages;
         uint32_t table;                 /* slot, or UNWIND_*_TABLE; in a root: number of the leaf */
-        /* bytes from the file's text_low to `start`, in its ELF addresses; of a mapping without rows a flag */
+        /* bytes from the file's text_low to `start`, in its ELF addresses, and UNWIND_MADE */
         uint64_t offset;
 };
 

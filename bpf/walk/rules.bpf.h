@@ -276,18 +276,19 @@ static inline uint64_t rules_without_row(uint64_t pc, uint64_t rule) {
 /* The rule at @pc, which lies in the walk's mapping. Return: false and `end`. */
 static inline bool rules_look_up(const struct rows_walk *walk, uint64_t pc, uint64_t *rulep) {
         const struct rows_place *place = &walk->rules->place;
-        uint64_t rule = UNWIND_RULE_FP;
+        uint64_t rule = UNWIND_RULE_FP, is_made = place->offset & UNWIND_MADE;
 
         if (place->table < UNWIND_MAX_TABLES)
-                rule = rows_rule(place->table, pc - place->start + place->offset);
+                rule = rows_rule(place->table, pc - place->start + place->offset - is_made);
         else if (place->table == UNWIND_PENDING_TABLE)
                 return rules_end(walk->unwind, ABI_STACK_PENDING);
         else if (place->table == UNWIND_LOST_TABLE)
                 rule = 0;
-        else
-                rule |= place->offset & UNWIND_MADE;
         if (rule == ROWS_NO_TABLE)
                 return rules_end(walk->unwind, ABI_STACK_INTERNAL);
+        /* no row: of made code, whatever has rows around it */
+        if (is_made && (!rule || rule == UNWIND_RULE_FP))
+                rule = UNWIND_RULE_FP | UNWIND_MADE;
         *rulep = !rule || (rule | UNWIND_MADE) == (UNWIND_RULE_FP | UNWIND_MADE)
                 ? rules_without_row(walk->unwind->pc, rule)
                 : rule;

@@ -22,6 +22,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/data/shares.h"
 #include "core/base/thread/worker.h"
+#include "core/base/util/array.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
@@ -31,6 +32,7 @@
 #include "host/sampling/process/identity.h"
 
 #define GROWING_NS (100 * NS_PER_MS)            /* between two looks at a file that had something new */
+#define MADE_NS (20 * NS_PER_MS)                /* between two looks at code that has rows, and has changed */
 /* the same for a file that had nothing new, where looks were doubled until then: names may be this old */
 #define QUIET_NS NS_PER_SEC
 /* interval, beginning with QUIET_NS, while there is no file, or none that can be read */
@@ -62,6 +64,9 @@ typedef struct CodeTarget {
         Share *share, *byte_share;      /* shares of its user: processes, and bytes */
         CodePlace place;                /* place for the next look; its path and files are owned */
         uint64_t maps_serial;           /* mappings that a look knows the files of; 0 = of none */
+        bool has_frames;                /* it may have registered some */
+        uint64_t n_made;                /* changes of made code that its last look has seen */
+        uint64_t soon_ns;               /* when it is looked at again if there are more */
 } CodeTarget;
 
 typedef struct CodeJob {
@@ -75,6 +80,13 @@ typedef struct CodeJob {
         uint64_t begin_ns, end_ns;
 } CodeJob;
 
+/* What a look has found registered, until somebody is told. */
+typedef struct CodeMade {
+        uint32_t pid;
+        uint64_t generation;
+        MadeSet *set;
+} CodeMade;
+
 struct CodeNames {
         CodeNamesLimits limits;
         Zygotes *zygotes;               /* borrowed; NULL = none */
@@ -83,6 +95,10 @@ struct CodeNames {
         CodeTarget *oldest, *newest;
         size_t memory;
         Shares shares, byte_shares, looks;      /* holders of targets, of bytes, of places in the queue */
+        CodeNamesMade made;             /* NULL = nobody wants it */
+        void *userdata;                 /* for it */
+        CodeMade *found;
+        uint32_t n_found, found_room;
         char name[CODE_MAX_NAME];
 };
 
@@ -217,6 +233,9 @@ CodeNames *code_names_free(CodeNames *names) {
         while (names->oldest)
                 forget(names, names->oldest);
         worker_free(names->worker);
+        for (uint32_t i = 0; i < names->n_found; i++)
+                made_set_free(names->found[i].set);
+        free(names->found);
         hashmap_deinit(&names->targets);
         shares_deinit(&names->shares);
         shares_deinit(&names->byte_shares);
@@ -233,6 +252,7 @@ static void discard_look(WorkerJob *job) {
         code_source_unref(code->source);
         free(code->place.dump_path);
         listed_files_deinit(&code->place.files);
+        made_set_free(code->look.made);
         free(code);
 }
 
@@ -253,20 +273,26 @@ static void count(const CodeLook *look) {
         stat_add(COUNTER_CODE_RECORDS, look->n_taken);
         stat_add(COUNTER_CODE_RECORDS_MALFORMED, look->n_malformed);
         stat_add(COUNTER_CODE_RECORDS_OVER_CAP, look->n_over_cap);
+        stat_add(COUNTER_MADE_READS, look->made != NULL);
+        stat_add(COUNTER_MADE_READS_TORN, look->is_torn);
+        stat_add(COUNTER_MADE_LIBRARIES_REFUSED, look->refuses_frames);
         worker_session_count(&look->workers);
 }
 
 static void schedule(CodeTarget *target, const CodeJob *code) {
         const CodeLook *look = &code->look;
+        bool has_more = look->has_file || (look->made && look->made->n);
 
         target->n_changes += look->is_changed;
-        if (look->is_changed)
+        if (look->is_changed || look->is_torn)
                 target->interval_ns = GROWING_NS;
         else
                 target->interval_ns = MIN(target->interval_ns * 2,
-                                         look->has_file && !look->n_failed ? QUIET_NS : ABSENT_NS);
+                                         has_more && !look->n_failed ? QUIET_NS : ABSENT_NS);
         target->next_ns = code->end_ns +
                 MAX(target->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
+        target->has_frames = look->has_frames;
+        target->soon_ns = code->end_ns + MAX(MADE_NS, (code->end_ns - code->begin_ns) * (SHARE - 1));
         /* a recording may end soon, and the newest code stands at the end of a long file */
         if (look->has_more && code->place.keep_root)
                 target->next_ns = code->end_ns;
@@ -286,6 +312,15 @@ static void set_memory(CodeNames *names, CodeTarget *target, size_t memory) {
         target->memory = memory;
 }
 
+/* Without memory for it the process has the rows that it had, until the next look. */
+static void keep_made(CodeNames *names, const CodeTarget *target, CodeLook *look) {
+        if (!names->made || !look->made ||
+            array_reserve(&names->found, &names->found_room, names->n_found + 1u, 8))
+                return;
+        names->found[names->n_found++] = (CodeMade){ (uint32_t)target->pid, target->generation,
+                                                     take(look->made) };
+}
+
 static void take_look(WorkerJob *job, void *userdata) {
         CodeJob *code = (CodeJob *)job;
         CodeNames *names = userdata;
@@ -300,6 +335,7 @@ static void take_look(WorkerJob *job, void *userdata) {
                 target->has_file = target->has_file || code->look.has_file;
                 target->begun_ns = code->begin_ns;
                 schedule(target, code);
+                keep_made(names, target, &code->look);
         }
         discard_look(job);
 }
@@ -386,6 +422,7 @@ static int note_place(const CodeNames *names, CodeTarget *target, const Process 
         if (r)
                 return error_fold(r);
         free(target->place.dump_path);
+        target->n_made = process->made ? process->made->n_changes : 0;
         target->place = (CodePlace){ .pid = (pid_t)process->pid,
                                      .start_time_ns = process->start_time_ns,
                                      .keep_root = names->limits.keep_roots,
@@ -461,6 +498,8 @@ int code_names_serial(CodeNames *names, const Process *process, uint64_t *serial
         if (!target)
                 return 0;
         target->used_ns = clock_monotonic_ns();
+        if (target->has_frames && process->made && target->n_made != process->made->n_changes)
+                target->next_ns = MIN(target->next_ns, target->soon_ns);
         if (!target->is_stuck && target->used_ns >= target->next_ns)
                 r = want_look(names, target, process);
         *serialp = target->n_changes;
@@ -485,17 +524,37 @@ static void forget_unused(CodeNames *names, uint64_t now_ns) {
         }
 }
 
+void code_names_set_made(CodeNames *names, CodeNamesMade made, void *userdata) {
+        names->made = made;
+        names->userdata = userdata;
+}
+
+/* Return: 0, -ENOMEM. */
+static int tell_made(CodeNames *names) {
+        int r = 0;
+
+        while (names->n_found && !r) {
+                const CodeMade found = names->found[--names->n_found];
+
+                r = names->made(names->userdata, found.pid, found.generation, found.set);
+                made_set_free(found.set);
+        }
+        return r;
+}
+
 int code_names_work(CodeNames *names) {
         uint64_t now_ns;
+        int r;
 
         if (!names->oldest && !worker_n_waiting(names->worker))
                 return 0;
         now_ns = clock_monotonic_ns();
         worker_collect(names->worker, now_ns);
+        r = tell_made(names);
+        if (r)
+                return error_fold(r);
         forget_unused(names, now_ns);
         for (CodeTarget *target = names->oldest; target; target = target->newer) {
-                int r;
-
                 if (!target->is_wanted || target->job || target->is_stuck || now_ns < target->next_ns)
                         continue;
                 r = start_look_in_turn(names, target);

@@ -19,6 +19,7 @@
 #include "core/base/sandbox/zygotes.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/process.h"
+#include "host/sampling/unwind/made/made-set.h"
 
 typedef struct CodeNames CodeNames;
 
@@ -44,6 +45,13 @@ typedef struct CodeNamesLimits {
 int code_names_new(CodeNames **namesp, const CodeNamesLimits *limits, Zygotes *zygotes);
 CodeNames *code_names_free(CodeNames *names);
 DEFINE_CLEANUP(CodeNames, code_names_free)
+
+/*
+ * Sets who is told of frames that a process has registered, as soon as they were read (code_names_work()). It
+ * may take what @set has. Return: 0, -ENOMEM.
+ */
+typedef int (*CodeNamesMade)(void *userdata, uint32_t pid, uint64_t generation, MadeSet *set);
+void code_names_set_made(CodeNames *names, CodeNamesMade made, void *userdata);
 
 /*
  * The function at @address of @process at @time_ns. The name is not terminated and lives until the next call;

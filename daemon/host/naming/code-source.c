@@ -477,6 +477,10 @@ static void look_at_lists(CodeSource *source, int proc_fd, CodePlace *place) {
                              source->zygotes ? &worker : NULL, &result);
         worker_session_end(&worker);
         look->n_failed += result.n_failed;
+        look->made = result.made;
+        look->is_torn = result.has_frames && !result.made;
+        look->has_frames = result.has_frames;
+        look->refuses_frames = result.refuses_frames;
         if (r < 0)
                 fail(source);
         if (r <= 0)

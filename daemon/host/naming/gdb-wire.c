@@ -14,6 +14,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/symbol/jit/code-wire.h"
+#include "host/naming/frame-wire.h"
 #include "host/runtime/reader/reader-handle.h"
 
 bool gdb_wire_check(const GdbAnswer *answer, GdbWireKind kind) {
@@ -114,6 +115,8 @@ static int serve_one(int socket, int fd, const GdbRequest *request) {
                 return 1;
         if (request->kind == GDB_WIRE_FIND)
                 return serve_find(socket, fd, request->value);
+        if (request->kind == GDB_WIRE_FIND_FRAMES || request->kind == GDB_WIRE_READ_FRAMES)
+                return frame_wire_serve(socket, fd, request);
         return request->kind == GDB_WIRE_READ ? serve_read(socket, request->value) : 1;
 }
 

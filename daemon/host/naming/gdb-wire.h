@@ -26,7 +26,12 @@ enum {
         GDB_WIRE_MAX_BYTES = 4 << 20,   /* bytes of all records; functions beyond are left out and counted */
 };
 
-typedef enum GdbWireKind { GDB_WIRE_FIND = 1, GDB_WIRE_READ } GdbWireKind;
+typedef enum GdbWireKind {
+        GDB_WIRE_FIND = 1,
+        GDB_WIRE_READ,
+        GDB_WIRE_FIND_FRAMES,           /* frame-wire.h, as the next */
+        GDB_WIRE_READ_FRAMES,
+} GdbWireKind;
 
 typedef struct GdbRequest {
         uint32_t magic, kind;

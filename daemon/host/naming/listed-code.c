@@ -24,6 +24,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/symbol/jit/code-wire.h"
+#include "host/naming/frame-wire.h"
 #include "host/naming/gdb-wire.h"
 #include "host/runtime/reader/reader-handle.h"
 #include "host/sampling/unwind/tables/tables.h"
@@ -96,6 +97,9 @@ void listed_code_set_files(ListedCode *code, ListedFiles *files) {
                 files->items[i].is_asked = known->is_asked;
                 files->items[i].has_list = known->has_list;
                 files->items[i].symbol = known->symbol;
+                files->items[i].has_frames = known->has_frames;
+                files->items[i].refuses_frames = known->refuses_frames;
+                files->items[i].frames = known->frames;
         }
         listed_files_deinit(&code->files);
         code->files = *files;
@@ -131,6 +135,28 @@ static int ask_find(const Looking *looking, int fd, const ListedFile *file, GdbA
         return 0;
 }
 
+/* The same, for where the file keeps registered frames. */
+static int ask_frames(const Looking *looking, int fd, ListedFile *file) {
+        const GdbRequest request = { .magic = GDB_WIRE_MAGIC,
+                                     .kind = GDB_WIRE_FIND_FRAMES,
+                                     .value = file->file.size };
+        FrameAnswer answer = { .result = FRAME_VARIABLES_E_NONE };
+        DynamicImage image;
+
+        if (looking->worker) {
+                int r = worker_session_ask(looking->worker, &frame_wire_question, &request, fd, &answer);
+
+                if (r)
+                        return r;
+        } else if (dynamic_image_open(&image, fd, NULL, file->file.size)) {
+                answer.result = frame_variables_find(&image, &answer.variables);
+        }
+        file->has_frames = !answer.result;
+        file->refuses_frames = answer.result == FRAME_VARIABLES_E_UNKNOWN;
+        file->frames = answer.variables;
+        return 0;
+}
+
 /* Behind its end each question would cost a worker, which is started only to be late. */
 static bool has_time(const Looking *looking) {
         return !looking->worker || clock_monotonic_ns() < looking->worker->end_ns;
@@ -151,6 +177,8 @@ static int ask_file(const Looking *looking, ListedFile *file) {
                 return 0;
         }
         r = ask_find(looking, fd, file, &answer);
+        if (!r)
+                r = ask_frames(looking, fd, file);
         file->is_asked = r != WORKER_SESSION_E_NONE;
         if (r) {
                 looking->result->n_failed++;
@@ -231,6 +259,70 @@ static int look_at(Looking *looking, const ListedFile *file) {
         return r < 0 ? r : 1;
 }
 
+/* ---- registered frames ---- */
+
+/* Return: 0 = a sound set, which the caller frees; 1 = there is none; -ENOMEM. */
+static int hear_frames(const Looking *looking, const FrameVariables *variables, FrameSet *set) {
+        const GdbRequest request = { .magic = GDB_WIRE_MAGIC, .kind = GDB_WIRE_READ_FRAMES };
+        WorkerSession *worker = looking->worker;
+        FrameAnswer answer;
+
+        if (worker_session_request(worker, &frame_wire_question, &request, -1) ||
+            worker_session_send(worker, variables, sizeof(*variables), -1) ||
+            reader_handle_send(&looking->handle, worker) ||
+            worker_session_hear(worker, &frame_wire_question, &request, &answer) || answer.result)
+                return 1;
+        set->data = malloc(MAX(answer.size, 1u));
+        if (!set->data)
+                return error_origin(-ENOMEM);
+        if (worker_session_receive(worker, set->data, answer.size) ||
+            worker_session_judge(worker, frame_set_check(set->data, answer.size, answer.n_clusters))) {
+                frame_set_deinit(set);
+                return 1;
+        }
+        set->size = answer.size;
+        set->n_clusters = answer.n_clusters;
+        set->n_functions = answer.n_functions;
+        set->n_malformed = answer.n_malformed;
+        set->n_over_cap = answer.n_over_cap;
+        return 0;
+}
+
+static int read_frames(Looking *looking, const ListedFile *file, FrameSet *set) {
+        const FrameMemory memory = { .read = reader_handle_read, .userdata = &looking->handle };
+        const FrameVariables variables = { .lock = file->frames.lock + file->bias,
+                                           .unseen = file->frames.unseen + file->bias,
+                                           .seen = file->frames.seen + file->bias };
+
+        return looking->worker ? hear_frames(looking, &variables, set)
+                               : frame_registry_read(&memory, &variables, set);
+}
+
+/* Return: 0, also if they were just being changed; -ENOMEM. */
+static int look_at_frames(const ListedCode *code, Looking *looking) {
+        ListedResult *result = looking->result;
+        MadeSet *made = made_set_new(clock_monotonic_ns());
+        int r = made ? 0 : error_origin(-ENOMEM);
+
+        for (uint32_t i = 0; i < code->files.n && !r; i++) {
+                const ListedFile *file = &code->files.items[i];
+                FrameSet set = { 0 };
+
+                result->has_frames = result->has_frames || file->has_frames;
+                result->refuses_frames = result->refuses_frames || file->refuses_frames;
+                if (!file->has_frames)
+                        continue;
+                r = has_time(looking) ? read_frames(looking, file, &set) : 1;
+                if (!r)
+                        r = made_set_add(made, &set);
+                frame_set_deinit(&set);
+        }
+        if (r || !result->has_frames)
+                made = made_set_free(made);
+        result->made = made;
+        return r == -ENOMEM ? r : 0;
+}
+
 /*
  * Looks at files. One of them may cost its worker; the next look goes on behind it. Return: as
  * listed_code_look().
@@ -246,6 +338,8 @@ static int look_at_all(ListedCode *code, Looking *looking) {
                         return 0;
                 has_list = has_list || file->has_list;
         }
+        if (look_at_frames(code, looking))
+                return error_fold(-ENOMEM);
         for (uint32_t i = 0; i < code->files.n && has_list && r > 0; i++)
                 if (code->files.items[i].has_list)
                         r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;

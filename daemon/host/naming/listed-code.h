@@ -18,6 +18,7 @@
 #include "core/symbol/jit/code-index.h"
 #include "core/symbol/object/object-file.h"
 #include "host/sampling/process/process.h"
+#include "host/sampling/unwind/made/made-set.h"
 
 enum { LISTED_MAX_FILES = 1024 };       /* files of a process; those behind are not asked for a list */
 
@@ -30,6 +31,8 @@ typedef struct ListedFile {
         char *path;                     /* owned */
         bool is_asked, has_list;
         uint64_t symbol;                /* ELF address of the list's descriptor */
+        bool has_frames, refuses_frames;        /* it keeps registered frames, in a known way or another */
+        FrameVariables frames;          /* in ELF addresses */
 } ListedFile;
 
 typedef struct ListedFiles {
@@ -61,6 +64,8 @@ void listed_code_set_files(ListedCode *code, ListedFiles *files);
 
 typedef struct ListedResult {
         ListedLook look;
+        MadeSet *made;                  /* registered frames; NULL = the look could not read them all */
+        bool has_frames, refuses_frames;        /* a library may keep some, or does in an unknown way */
         uint32_t n_lists;               /* lists that have something in them */
         uint64_t n_functions, n_malformed, n_over_cap;
         unsigned n_failed;              /* files and lists that no worker could read */
@@ -69,6 +74,7 @@ typedef struct ListedResult {
 /*
  * The reader's: looks at the lists of the living process. @worker: the caller's, of gdb_wire_question; NULL =
  * they are read here. Return: whether all of them were read; then result->look is the caller's; -ENOMEM.
+ * result->made is the caller's in any case.
  */
 int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_time_ns,
                      WorkerSession *worker, ListedResult *result);

@@ -61,6 +61,8 @@ int naming_new(Naming **namingp, const NamingConfig *config) {
                 r = code_names_new(&naming->code, &code, config->zygotes);
         if (r)
                 return error_fold(r);
+        if (naming->code)
+                code_names_set_made(naming->code, config->made, config->made_userdata);
         *namingp = take(naming);
         return 0;
 }

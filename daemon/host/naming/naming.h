@@ -22,6 +22,7 @@
 #include "core/base/sandbox/zygotes.h"
 #include "core/base/util/macro.h"
 #include "core/profile/window.h"
+#include "host/naming/code-names.h"
 #include "host/naming/name-job.h"
 #include "host/sampling/frames/frames.h"
 
@@ -38,6 +39,8 @@ typedef struct NamingConfig {
         /* told of each frame in a file, of a new stack; NULL = not wanted. Return: 0, -ENOMEM */
         int (*see)(void *userdata, const Process *process, const Mapping *mapping);
         void *userdata;                 /* for it */
+        CodeNamesMade made;             /* as for code_names_set_made(), with `code`; NULL = not wanted */
+        void *made_userdata;
         NameRemote remote;              /* all zeros = none; its user lives longer */
 } NamingConfig;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-made FRAMES [map|gdb]: runs code that it makes, x86-64 only
+ * victim-made FRAMES [map|gdb] [writable|change|seldom]: runs code that it makes, x86-64 only
  *
  *     main → run → made_top → made_mid → made_hot
  *
@@ -8,21 +8,31 @@
  *     k    keeps a frame pointer: makes a frame by rbp first
  *     n    makes none, and leaves rbp alone
  *     s    as k, and below rbp lies a return address that an earlier call has left (made_hot alone)
- * `map`: /tmp/perf-PID.map says where they are; `gdb`: an image for debuggers
- * does. Prints `pid N`, then runs until it is killed.
+ *     r    as n, and its call frame information is registered with libgcc
+ * `map`: /tmp/perf-PID.map says where they are; `gdb`: an image for debuggers does. Code with an `r` cannot be
+ * written while it runs, but with `writable`. `change`: again and again other code takes its place, at the
+ * same addresses and registered in the same place, whose frames are larger. Where the return address was
+ * before, they have one of decoy(), which calls nothing of this. `seldom`: the same, some times a second.
+ * Prints `pid N`, then runs until it is killed.
  */
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include "gdb-image.h"
+#include "made-frames.h"
 #include "victim.h"
 
-enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT };
+enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT, FRAME = 24, LARGE_FRAME = 56 };
 
 static const char *const names[N_MADE] = { "made_top", "made_mid", "made_hot" };
 static uint8_t *code;
+static uint8_t frames[MADE_FRAMES_SIZE];
 static volatile uint64_t n_runs;
+static void *in_decoy;
+
+extern void __register_frame(void *), __deregister_frame(void *);
 
 struct jit_descriptor __jit_debug_descriptor = { 1, 0, NULL, NULL };
 
@@ -40,29 +50,70 @@ static size_t put_call(size_t at, size_t target) {
         return put(at + 1, &distance, sizeof(distance));
 }
 
-/* rdi is the number of rounds, which each hands on. */
-static void make_caller(unsigned i, char form) {
-        size_t at = form == 'n' ? PUT(i * SLOT, 0x48, 0x83, 0xec, 0x18)         /* sub $24,%rsp */
-                                : PUT(i * SLOT, 0x55, 0x48, 0x89, 0xe5);        /* push %rbp; mov %rsp,%rbp */
+static bool has_pointer(char form) {
+        return form != 'n' && form != 'r';
+}
 
+/*
+ * rdi is the number of rounds, and rsi an address in decoy(), which each hands on. @frame: its bytes, where
+ * there is no frame pointer. Return: where it is gone.
+ */
+static uint32_t make_caller(unsigned i, char form, uint8_t frame) {
+        size_t at = has_pointer(form) ? PUT(i * SLOT, 0x55, 0x48, 0x89, 0xe5)   /* push %rbp; mov %rsp,%rbp */
+                                      : PUT(i * SLOT, 0x48, 0x83, 0xec, frame); /* sub $…,%rsp */
+
+        if (frame == LARGE_FRAME)
+                at = PUT(at, 0x48, 0x89, 0x74, 0x24, FRAME);    /* mov %rsi,24(%rsp) */
         at = put_call(at, (i + 1) * SLOT);
-        at = form == 'n' ? PUT(at, 0x48, 0x83, 0xc4, 0x18) : PUT(at, 0x5d);
+        at = has_pointer(form) ? PUT(at, 0x5d) : PUT(at, 0x48, 0x83, 0xc4, frame);
         PUT(at, 0xc3);
+        return (uint32_t)(at - i * SLOT);
 }
 
 static void make_leaf(unsigned i, char form) {
         size_t at = i * SLOT;
 
-        if (form != 'n')
+        if (has_pointer(form))
                 at = PUT(at, 0x55, 0x48, 0x89, 0xe5);
         if (form == 's') {
                 at = put_call(at, HELPER);
                 at = PUT(at, 0x48, 0x83, 0xec, 0x20);   /* sub $32,%rsp: its return address is in there now */
         }
         at = PUT(at, 0x48, 0xff, 0xcf, 0x75, 0xfb);     /* dec %rdi; jnz */
-        if (form != 'n')
+        if (has_pointer(form))
                 at = PUT(at, 0xc9);
         PUT(at, 0xc3);
+}
+
+static void protect(int prot) {
+        if (mprotect(code, 4096, prot)) {
+                perror("mprotect");
+                exit(1);
+        }
+}
+
+/* Makes all three, and registers those that say so. */
+static void make(const char *forms, uint8_t frame, bool is_writable) {
+        MadeFunctionFrame registered[N_MADE];
+        unsigned n = 0;
+
+        protect(PROT_READ | PROT_WRITE | (is_writable ? PROT_EXEC : 0));
+        for (unsigned i = 0; i < N_MADE - 1; i++) {
+                uint32_t end = make_caller(i, forms[i], frame);
+
+                if (forms[i] == 'r')
+                        registered[n++] = (MadeFunctionFrame){ code + i * SLOT, SLOT, frame, end };
+        }
+        make_leaf(N_MADE - 1, forms[N_MADE - 1]);
+        if (forms[N_MADE - 1] == 'r')
+                registered[n++] = (MadeFunctionFrame){ code + (N_MADE - 1) * SLOT, SLOT, 0, 0 };
+        code[HELPER] = 0xc3;
+        if (!n)
+                return;
+        made_frames(frames, registered, n, 0);
+        __register_frame(frames);
+        if (!is_writable)
+                protect(PROT_READ | PROT_EXEC);
 }
 
 static void say(FILE *to, unsigned i) {
@@ -96,33 +147,52 @@ static void register_image(void) {
         __jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = &entry;
 }
 
-STEP void run(void (*made)(uint64_t));
+typedef void (*Made)(uint64_t, const void *);
 
-STEP void run(void (*made)(uint64_t)) {
+STEP void run(Made made);
+
+STEP void *decoy(uint64_t n);
+
+/* decoy(1) returns the address behind its own call. */
+STEP void *decoy(uint64_t n) {
+        void *volatile found;
+
         KEEP_FRAME();
-        made(3000000);
+        found = n ? decoy(n - 1) : __builtin_return_address(0);
+        return found;
+}
+
+STEP void run(Made made) {
+        KEEP_FRAME();
+        made(3000000, in_decoy);
         n_runs++;
 }
 
 int main(int argc, char **argv) {
-        const char *forms = argc > 1 ? argv[1] : "";
+        const char *forms = argc > 1 ? argv[1] : "", *how = argc > 3 ? argv[3] : "";
+        unsigned runs_a_change = !strcmp(how, "change") ? 8 : !strcmp(how, "seldom") ? 300 : 0;
+        bool is_writable;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (strlen(forms) != N_MADE || code == MAP_FAILED) {
-                fprintf(stderr, "victim-made: FRAMES is three letters of k, n and s\n");
+                fprintf(stderr, "victim-made: FRAMES is three letters of k, n, r and s\n");
                 return 2;
         }
-        for (unsigned i = 0; i < N_MADE - 1; i++)
-                make_caller(i, forms[i]);
-        make_leaf(N_MADE - 1, forms[N_MADE - 1]);
-        code[HELPER] = 0xc3;
+        is_writable = !strchr(forms, 'r') || !strcmp(how, "writable");
+        in_decoy = decoy(1);
+        make(forms, FRAME, is_writable);
         if (argc > 2 && !strcmp(argv[2], "gdb"))
                 register_image();
-        else if (argc > 2)
+        else if (argc > 2 && !strcmp(argv[2], "map"))
                 write_map();
         printf("pid %d\n", getpid());
         fflush(stdout);
-        for (;;)
-                run((void (*)(uint64_t))(uintptr_t)code);
+        for (;;) {
+                run((Made)(uintptr_t)code);
+                if (!runs_a_change || n_runs % runs_a_change)
+                        continue;
+                __deregister_frame(frames);
+                make(forms, n_runs / runs_a_change % 2 ? LARGE_FRAME : FRAME, is_writable);
+        }
 }

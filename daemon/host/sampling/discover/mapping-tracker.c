@@ -515,8 +515,13 @@ int mapping_tracker_notice(MappingTracker *tracker, TrackedMappings *mappings, c
         Mapping mapping = { 0 };
         int r;
 
-        if (!concerns(mappings, notice) || is_flood(mappings))
+        if (!concerns(mappings, notice))
                 return 0;
+        if (is_flood(mappings)) {
+                process_void_made(process, notice->time_ns);
+                add_changed(tracker, mappings);
+                return 0;
+        }
         r = mapping_from_notice(&mapping, notice, tracker->config.objects, false);
         if (!r && mapping.kind == MAPPING_UNREADABLE && notice->time_ns > process->maps_read_ns)
                 r = open_noticed(tracker, mappings, notice, &mapping);
@@ -541,6 +546,11 @@ void mapping_tracker_exec_begins(TrackedMappings *mappings, uint64_t time_ns) {
 void mapping_tracker_outdate(TrackedMappings *mappings) {
         mappings->is_outdated = mappings->changed_much = true;
         mappings->refresh_ns = 0;
+        process_void_made(mappings->process, clock_monotonic_ns());
+}
+
+int mapping_tracker_tell(MappingTracker *tracker, TrackedMappings *mappings) {
+        return tell_mappings(tracker, mappings);
 }
 
 int mapping_tracker_flush(MappingTracker *tracker) {
@@ -588,11 +598,12 @@ static bool has_other(const Process *process, const Mapping *old) {
         return false;
 }
 
-static int bury_forked(Process *process, const Mapping *old, uint64_t fork_ns) {
+/* @has_rows: memory without a file may have had rows, and may hold other code by now. */
+static int bury_forked(Process *process, const Mapping *old, bool has_rows, uint64_t fork_ns) {
         Mapping copy;
         int r;
 
-        if (!has_other(process, old))
+        if (!has_other(process, old) && !(has_rows && old->kind == MAPPING_ANONYMOUS))
                 return 0;
         r = mapping_copy(&copy, old, old->start, old->end);
         return r ? r : mapping_history_add(&process->history, &copy, process->maps_read_ns, fork_ns);
@@ -600,16 +611,17 @@ static int bury_forked(Process *process, const Mapping *old, uint64_t fork_ns) {
 
 int mapping_tracker_fork(TrackedMappings *mappings, const TrackedMappings *parent, uint64_t fork_ns) {
         const MappingHistory *past = &parent->process->history;
+        bool has_rows = parent->process->made && parent->process->made->n_pieces;
         Process *process = mappings->process;
         int r = 0;
 
         if (!process->maps_serial)
                 return 0;
         for (size_t i = 0; i < parent->process->n_mappings && !r; i++)
-                r = bury_forked(process, &parent->process->mappings[i], fork_ns);
+                r = bury_forked(process, &parent->process->mappings[i], has_rows, fork_ns);
         for (size_t i = 0; i < past->n && !r; i++)
                 if (!past->items[i].published_ns || past->items[i].published_ns > fork_ns)
-                        r = bury_forked(process, &past->items[i].mapping, fork_ns);
+                        r = bury_forked(process, &past->items[i].mapping, has_rows, fork_ns);
         mapping_history_publish(&process->history, clock_monotonic_ns());
         return r;
 }

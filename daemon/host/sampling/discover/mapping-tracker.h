@@ -119,6 +119,9 @@ void mapping_tracker_exec_begins(TrackedMappings *mappings, uint64_t time_ns);
 /* Notices were lost: they must be read again. */
 void mapping_tracker_outdate(TrackedMappings *mappings);
 
+/* The mappings of a program are others, by what is known apart from notices. Return: 0, -errno. */
+int mapping_tracker_tell(MappingTracker *tracker, TrackedMappings *mappings);
+
 /* Tells of all that have changed (callback `changed`). Return: 0, -errno. */
 int mapping_tracker_flush(MappingTracker *tracker);
 

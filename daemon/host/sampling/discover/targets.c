@@ -1058,6 +1058,14 @@ int targets_flush_mappings(Targets *targets) {
         return mapping_tracker_flush(&targets->mappings);
 }
 
+int targets_made(Targets *targets, Process *process) {
+        Target *target = find_living(targets, process->pid);
+
+        return target && target->process == process
+                       ? mapping_tracker_tell(&targets->mappings, &target->mappings)
+                       : 0;
+}
+
 int targets_refresh(Targets *targets, Process *process) {
         Target *target = find_living(targets, process->pid);
         int r = TARGETS_E_NOT_NOW;

@@ -153,6 +153,9 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
  */
 int targets_program(Targets *targets, uint32_t pid, uint64_t generation, Program *programp);
 
+/* The areas of made code of a living process are others now. Return: 0, -errno. */
+int targets_made(Targets *targets, Process *process);
+
 /* When the last program of @pid ended; UINT64_MAX = it has not, or there was none. */
 uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
 

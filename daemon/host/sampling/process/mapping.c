@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/base/util/error.h"
 #include "core/symbol/object/deleted.h"
@@ -27,7 +28,7 @@ int mapping_copy(Mapping *to, const Mapping *from, uint64_t start, uint64_t end)
         if (!path)
                 return error_origin(-ENOMEM);
         *to = (Mapping){ .start = start, .end = end, .offset = from->offset + (start - from->start),
-                         .kind = from->kind, .path = path };
+                         .kind = from->kind, .may_change = from->may_change, .path = path };
         to->object = from->object ? object_ref(from->object) : NULL;
         return 0;
 }
@@ -109,6 +110,8 @@ int mapping_from_notice(Mapping *mapping, const MappingNotice *notice, ObjectCac
                          .kind = MAPPING_ANONYMOUS };
         int r = 0;
 
+        made.may_change = notice->prot & PROT_WRITE || (notice->flags & MAP_TYPE) != MAP_PRIVATE ||
+                !is_named(notice, "//anon");
         made.path = strndup(notice->path, plain_path_size(notice));
         if (!made.path)
                 return error_origin(-ENOMEM);

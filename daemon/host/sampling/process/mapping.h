@@ -26,6 +26,7 @@ typedef struct Mapping {
         uint64_t start, end;            /* addresses in the target, end exclusive */
         uint64_t offset;                /* in the file */
         MappingKind kind;
+        bool may_change;                /* memory without a file: its code may change without a notice */
         Object *object;                 /* owns a reference; may be NULL */
         char *path;                     /* as the target sees it, ` (deleted)` removed; owned; "" = none */
 } Mapping;

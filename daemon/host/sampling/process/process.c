@@ -138,6 +138,7 @@ Process *process_free(Process *process) {
         free_mappings(process->mappings, process->n_mappings);
         identity_free(process->identity);
         mapping_history_deinit(&process->history);
+        made_areas_free(process->made);
         free(process->exe);
         free(process);
         return NULL;
@@ -201,6 +202,27 @@ void process_resolve(const Process *process, uint64_t address, uint64_t time_ns,
         answerp->is_current = process_is_current(process, time_ns);
         /* the history has nothing to say of a time that it does not reach */
         answerp->is_stale = !answerp->is_current && mapping_history_is_stale(history, address, time_ns);
+}
+
+/*
+ * What the kernel half has walked by rows of @made's areas from @time_ns on, until it is told, is stale.
+ * @voids: those that are void alone.
+ */
+static int bury_made(Process *process, const MadeAreas *made, bool voids, uint64_t time_ns) {
+        int r = 0;
+
+        process->maps_serial = new_serial();
+        for (uint32_t i = 0; i < made->n_pieces && !r; i++) {
+                const MadePiece *piece = &made->pieces[i];
+                Mapping past = { .start = piece->start, .end = piece->end, .kind = MAPPING_ANONYMOUS };
+
+                if (voids && !piece->is_void)
+                        continue;
+                past.path = strdup("");
+                r = past.path ? mapping_history_add(&process->history, &past, 0, time_ns)
+                              : error_origin(-ENOMEM);
+        }
+        return r;
 }
 
 /* Adds the piece [@start, @end) of a mapping to @to; an empty one is none. */
@@ -315,9 +337,64 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
         return replace(process, first, end, mapping, time_ns);
 }
 
-int process_change(Process *process, Mapping *mapping, uint64_t time_ns) {
-        int r = change(process, mapping, time_ns);
+/* Memory without a file is noted before it has rows: these are read later. */
+static int change_made(Process *process, const Mapping *mapping, uint64_t time_ns) {
+        if (!process->made && mapping->kind != MAPPING_ANONYMOUS)
+                return 0;
+        for (size_t i = process_first_mapping(process, mapping->start);
+             i < process->n_mappings && process->mappings[i].start < mapping->end; i++)
+                process->mappings[i].may_change |= mapping->may_change;
+        process->made = process->made ?: calloc(1, sizeof(*process->made));
+        if (!process->made)
+                return error_origin(-ENOMEM);
+        return made_areas_change(process->made, mapping->start, mapping->end, time_ns)
+                       ? bury_made(process, process->made, true, time_ns) : 0;
+}
 
+void process_void_made(Process *process, uint64_t time_ns) {
+        if (!process->made || !made_areas_change_all(process->made, time_ns))
+                return;
+        process->history.forgotten_ns = UINT64_MAX;
+        process->maps_serial = new_serial();
+}
+
+/* Whether all code of @piece is in memory that changes by notice alone. */
+static bool is_kept(const Process *process, const MadePiece *piece) {
+        for (uint32_t i = 0; i < piece->n_runs; i++) {
+                uint64_t at = piece->runs[i].start;
+
+                while (at < piece->runs[i].end) {
+                        const Mapping *mapping = process_find_mapping(process, at);
+
+                        if (!mapping || mapping->kind != MAPPING_ANONYMOUS || mapping->may_change)
+                                return false;
+                        at = mapping->end;
+                }
+        }
+        return true;
+}
+
+int process_take_made(Process *process, MadePiece *pieces, uint32_t n, uint64_t read_ns, bool *is_otherp) {
+        *is_otherp = false;
+        if (!n && !process->made)
+                return 0;
+        process->made = process->made ?: calloc(1, sizeof(*process->made));
+        if (!process->made)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n; i++)
+                pieces[i].is_void = !is_kept(process, &pieces[i]) ||
+                        !made_areas_hold(process->made, &pieces[i], read_ns, &pieces[i].since_ns);
+        *is_otherp = made_areas_take(process->made, pieces, n);
+        if (*is_otherp)
+                process->maps_serial = new_serial();
+        return 0;
+}
+
+int process_change(Process *process, Mapping *mapping, uint64_t time_ns) {
+        int r = change_made(process, mapping, time_ns);
+
+        if (!r)
+                r = change(process, mapping, time_ns);
         mapping_deinit(mapping);
         return r;
 }
@@ -383,7 +460,9 @@ int process_inherit(Process *process, const Process *parent, uint64_t time_ns) {
         process->mappings = mappings;
         process->n_mappings = n;
         process->maps_serial = new_serial();
-        return inherit_past(process, parent, time_ns);
+        /* its code was walked by the parent's rows, and may have been other code by then */
+        r = parent->made ? bury_made(process, parent->made, false, time_ns) : 0;
+        return r ? r : inherit_past(process, parent, time_ns);
 }
 
 /* ---- its mappings, read from /proc ---- */
@@ -517,9 +596,18 @@ static int identify(ProcessReading *reading, const MapsEntry *entry, Mapping *ma
         return 0;
 }
 
+/* Whether others can have no part in memory without a file: it is not the heap's, a stack's, or a memfd's. */
+static bool has_no_name(const MapsEntry *entry) {
+        static const char named[] = "[anon:";
+
+        return !entry->name_size ||
+                (entry->name_size >= strlen(named) && !memcmp(entry->name, named, strlen(named)));
+}
+
 /* Adds an executable mapping. The kernel prints them in order, so what would overlap is not from a kernel. */
 static int add_mapping(ProcessReading *reading, const MapsEntry *entry) {
-        Mapping mapping = { .start = entry->start, .end = entry->end, .offset = entry->offset };
+        Mapping mapping = { .start = entry->start, .end = entry->end, .offset = entry->offset,
+                            .may_change = entry->writable || entry->shared || !has_no_name(entry) };
         int r;
 
         if (reading->n && entry->start < reading->mappings[reading->n - 1].end) {

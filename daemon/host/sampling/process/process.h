@@ -20,6 +20,7 @@
 #include "border/abi.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/identity.h"
+#include "host/sampling/process/made-areas.h"
 #include "host/sampling/process/mapping-history.h"
 #include "host/sampling/process/mapping.h"
 #include "host/sampling/process/object.h"
@@ -44,6 +45,7 @@ typedef struct Process {
         size_t n_mappings;
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
         MappingHistory history;         /* former mappings */
+        MadeAreas *made;                 /* code made at run time that has rows; owned; NULL = none has run */
         /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */
@@ -115,6 +117,15 @@ int process_read_identity(Process *process, unsigned what, bool with_maps);
  * of all mappings tells more of the past only. Return: 0, -ENOMEM.
  */
 int process_change(Process *process, Mapping *mapping, uint64_t time_ns);
+
+/* Notices were not heard until @time_ns: no area of made code is sure. */
+void process_void_made(Process *process, uint64_t time_ns);
+
+/*
+ * Areas of made code as they were read from @read_ns on, sorted and disjoint; their runs move. Those
+ * that may have changed since are void. *is_otherp: others hold than before. Return: 0, -ENOMEM.
+ */
+int process_take_made(Process *process, MadePiece *pieces, uint32_t n, uint64_t read_ns, bool *is_otherp);
 
 /*
  * Moves the mappings of @from, which is another view of the same program, and adds their past. Return: 0,

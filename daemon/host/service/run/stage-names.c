@@ -15,6 +15,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+#include "core/base/util/stat.h"
 #include "core/http/endpoint.h"
 #include "host/service/config/backend.h"
 #include "host/service/run/daemon-loop.h"
@@ -127,9 +128,37 @@ static int see(void *userdata, const Process *process, const Mapping *mapping) {
         return uploads_see(userdata, process, mapping);
 }
 
+/* Frames that a process has registered: its areas of code, and their files for the tables. */
+static int take_made(void *userdata, uint32_t pid, uint64_t generation, MadeSet *set) {
+        Daemon *daemon = userdata;
+        Program program;
+        int r = targets_program(daemon->stages.targets, pid, generation, &program);
+        bool is_other = false;
+
+        if (r)
+                return r < 0 ? error_fold(r) : 0;
+        stat_add(COUNTER_MADE_FUNCTIONS_MALFORMED, set->n_malformed);
+        stat_add(COUNTER_MADE_FUNCTIONS_OVER_CAP, set->n_over_cap);
+        r = process_take_made(program.process, set->pieces, set->n, set->read_ns, &is_other);
+        for (uint32_t i = 0; i < set->n && !r; i++) {
+                const MadePiece *piece = &program.process->made->pieces[i];
+
+                stat_add(COUNTER_MADE_AREAS_VOID, piece->is_void);
+                if (!piece->is_void)
+                        r = tables_add_made(daemon->stages.tables, pid, piece->id, take_fd(set->fds[i]));
+        }
+        if (!r && is_other) {
+                stat_add(COUNTER_MADE_FUNCTIONS, set->n_functions);
+                r = targets_made(daemon->stages.targets, program.process);
+        }
+        return error_fold(r);
+}
+
 static int make_naming(Daemon *daemon) {
         DaemonStages *stages = &daemon->stages;
-        NamingConfig config = { .see = stages->uploads ? see : NULL,
+        NamingConfig config = { .made = take_made,
+                                .made_userdata = daemon,
+                                .see = stages->uploads ? see : NULL,
                                 .userdata = stages->uploads,
                                 .objects = backend_wants_names(daemon->config),
                                 .lines = daemon->config->names.lines,

@@ -48,6 +48,7 @@ class Made(session.NamingCase):
     def no_wrong(self, found):
         """Seen from main, a stack that is called whole has each function in its place, as far as it has names."""
         for names, why in found:
+            self.assertNotIn("decoy", names, found)
             if not why:
                 self.assertLessEqual(len(names), len(WHOLE), found)
                 for name, whole in zip(names[::-1], WHOLE[::-1]):
@@ -93,6 +94,33 @@ class Made(session.NamingCase):
         found = self.stacks("kks", "gdb")
         self.no_wrong(found)
         self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
+
+    def test_registered_frames_lead_to_every_caller(self):
+        found = self.stacks("rrr", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (WHOLE, None)), 0.95, found)
+
+    def test_registered_frames_need_no_map(self):
+        found = self.stacks("rrr")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, ((None, None, None, "run", "main"), None)), 0.9, found)
+
+    def test_code_between_registered_functions_stays_unproved(self):
+        found = self.stacks("rnr", "map")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot", "made_mid"), "unproved")), 0.95, found)
+
+    def test_registered_frames_of_writable_code_are_not_believed(self):
+        found = self.stacks("rrr", "map", "writable")
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (("made_hot",), "unproved")), 0.97, found)
+
+    def test_frames_of_code_that_is_replaced_are_right_or_said_to_be_unknown(self):
+        for how in ("change", "seldom"):
+            stacks = self.stacks("rrr", "map", how)
+            # the rest is the victim's making of other code
+            self.no_wrong({key: n for key, n in stacks.items() if key[0] and key[0][0] == "made_hot"})
+        self.assertGreater(stacks[WHOLE, None], 0, stacks)
 
     def test_without_a_map_such_a_frame_is_not_proved(self):
         found = self.stacks("kks")

@@ -751,6 +751,55 @@ Test(rules, mark_a_frame_made_at_run_time_with_a_return_address_below_it) {
         shim_areas[1].size = shim_areas[2].size = 0;
 }
 
+/* JIT is an area of which some functions have rows: of table 3's, from @offset on. */
+static void map_made_rows(uint64_t offset) {
+        struct unwind_mapping mappings[] = {
+                { .start = TEXT, .n_pages = PAGES, .table = 3, .offset = 0 },
+                { .start = JIT, .n_pages = 1, .table = 3, .offset = offset },
+        };
+
+        map(mappings, 2);
+        memset(&rules.place, 0, sizeof(rules.place));
+        memset(&cache, 0, sizeof(cache));
+}
+
+Test(rules, go_by_rows_in_code_made_at_run_time_that_has_some) {
+        words[1] = JIT + F_LOST + 0x20;
+        words[3] = in(F_END);
+        for (uint64_t offset = 0; offset < 2; offset++) {
+                map_made_rows(offset);
+                walk_from(JIT + F_RSP + 0x20, at(0), 0, 0, 512);
+                CHECK(ABI_STACK_COMPLETE, JIT + F_RSP + 0x20, JIT + F_LOST + 0x20, in(F_END));
+        }
+}
+
+/* In a gap, and in a page without any: files end there, or are taken to keep frame pointers. */
+Test(rules, prove_frames_of_code_made_at_run_time_that_has_none_beside_some) {
+        const uint64_t pcs[] = { JIT + F_NONE + 0x20, JIT + 0x10 }, offsets[] = { 0, 0x4000 };
+
+        put_calls(F_END);
+        put_calls(F_RSP);
+        words[4] = at(8);
+        words[5] = in(F_RSP);
+        words[7] = in(F_END);
+        for (int i = 0; i < 2; i++) {
+                words[2] = 0;
+                map_made_rows(offsets[i] | UNWIND_MADE);
+                walk_from(pcs[i], at(0), at(4), 0, 512);
+                CHECK(ABI_STACK_COMPLETE, pcs[i], in(F_RSP), in(F_END));
+                words[2] = in(F_END);
+                walk_from(pcs[i], at(0), at(4), 0, 512);
+                CHECK(ABI_STACK_COMPLETE, pcs[i] | ABI_FRAME_UNPROVED, in(F_RSP), in(F_END));
+                map_made_rows(offsets[i]);
+                walk_from(pcs[i], at(0), at(4), 0, 512);
+                if (i)
+                        CHECK(ABI_STACK_COMPLETE, pcs[i], in(F_RSP), in(F_END));
+                else
+                        CHECK(ABI_STACK_NO_ROWS, pcs[i]);
+        }
+        shim_areas[1].size = 0;
+}
+
 Test(rules, mark_a_frame_made_at_run_time_that_returns_to_no_call) {
         map_made_code();
         put_calls(F_RSP);

@@ -32,6 +32,8 @@ enum {
         DEFAULT_MAX_IDLE_BYTES = 8 << 20,
         PF_EXECUTE = 1,
         CHARGES_A_TIME = 256,           /* processes whose share is read at once; 50 µs each */
+        /* an area of made code may begin and end amid a mapping */
+        MAX_MAPPINGS = PROCESS_MAX_MAPPINGS + 2 * MADE_MAX_PIECES,
 };
 
 #define ROOM_RETRY_NS NS_PER_SEC        /* a process whose nodes had no room */
@@ -40,6 +42,7 @@ typedef struct UserMapping {
         uint64_t start, end;            /* addresses in the target */
         uint64_t address;               /* ELF address of `start`; meaningful with a table */
         PoolTable *table;               /* in use; NULL = none */
+        bool is_made;                   /* memory without a file, with a table or not */
 } UserMapping;
 
 /* A process, in the state that the kernel knows. */
@@ -67,7 +70,7 @@ struct Tables {
         Shares shares;                  /* nodes by holder, once they were too many */
         bool has_shares;
         Nodes nodes;                    /* scratch, like the next */
-        struct unwind_mapping mappings[PROCESS_MAX_MAPPINGS];
+        struct unwind_mapping mappings[MAX_MAPPINGS];
 };
 
 static void release_mappings(Tables *tables, UserMapping *mappings, uint32_t n) {
@@ -225,6 +228,41 @@ static int read_mapping(Tables *tables, const Process *process, const Mapping *m
         return 0;
 }
 
+/* Splits memory without a file by the areas in it that have rows. *np: mappings so far. */
+static void read_made(Tables *tables, const Process *process, const Mapping *mapping, UserMapping *to,
+                      uint32_t *np) {
+        const MadePiece *piece = made_areas_next(process->made, mapping->start, UINT64_MAX);
+        uint64_t at = mapping->start;
+
+        while (at < mapping->end) {
+                UserMapping *next = &to[*np];
+
+                *next = (UserMapping){ .start = at, .end = mapping->end, .address = at, .is_made = true };
+                if (piece && piece->start > at) {
+                        next->end = MIN(mapping->end, piece->start);
+                } else if (piece) {
+                        next->end = MIN(mapping->end, piece->end);
+                        next->table = pool_find(tables->pool, piece->id);
+                        piece = made_areas_next(process->made, piece->end, UINT64_MAX);
+                }
+                if (next->table)
+                        pool_use(tables->pool, next->table);
+                at = next->end;
+                ++*np;
+        }
+}
+
+int tables_add_made(Tables *tables, uint32_t pid, uint64_t id, int fd) {
+        const ShareOwner owner = identity_owner_of((pid_t)pid, 0);
+        PoolTable *table = pool_find(tables->pool, id);
+
+        if (table) {
+                close(fd);
+                return 0;
+        }
+        return pool_add_file(tables->pool, id, fd, &owner, &table);
+}
+
 static int get_user(Tables *tables, const Process *process, User **userp) {
         User *user = hashmap_get(&tables->users, process->pid);
         uint32_t pid = process->pid;
@@ -257,11 +295,11 @@ static uint32_t covered_pages(const UserMapping *mapping) {
         return (uint32_t)(size >> UNWIND_PAGE_SHIFT);
 }
 
-/* Value in place of a slot. */
-static uint32_t no_slot(const PoolTable *table) {
+/* Value in place of a slot. Where made code's rows are lost, its frames may be proved. */
+static uint32_t no_slot(const PoolTable *table, bool is_made) {
         if (table && (table->state == POOL_WAITING || table->state == POOL_PUBLISHING))
                 return UNWIND_PENDING_TABLE;
-        return table && table->is_lost ? UNWIND_LOST_TABLE : UNWIND_NO_TABLE;
+        return table && table->is_lost && !is_made ? UNWIND_LOST_TABLE : UNWIND_NO_TABLE;
 }
 
 static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
@@ -269,8 +307,8 @@ static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
                 .start = mapping->start,
                 .n_pages = (uint32_t)MIN((mapping->end - mapping->start) >> UNWIND_PAGE_SHIFT,
                                          (uint64_t)UINT32_MAX),
-                .table = no_slot(mapping->table),
-                .offset = mapping->table ? 0 : UNWIND_MADE,
+                .table = no_slot(mapping->table, mapping->is_made),
+                .offset = mapping->is_made || !mapping->table ? UNWIND_MADE : 0,
         };
         const PoolTable *table = mapping->table;
 
@@ -278,7 +316,7 @@ static struct unwind_mapping kernel_mapping(const UserMapping *mapping) {
             mapping->address < table->text_high) {
                 made.n_pages = covered_pages(mapping);
                 made.table = table->slot;
-                made.offset = mapping->address - table->text_low;
+                made.offset |= mapping->address - table->text_low;
         }
         return made;
 }
@@ -389,7 +427,7 @@ static void publish(Tables *tables, User *user) {
 }
 
 int tables_process(Tables *tables, const Process *process) {
-        uint32_t n_before, n = (uint32_t)MIN(process->n_mappings, (size_t)PROCESS_MAX_MAPPINGS);
+        uint32_t n_before, n = (uint32_t)MIN(process->n_mappings, (size_t)PROCESS_MAX_MAPPINGS), n_read = 0;
         UserMapping *mappings, *before;
         User *user = NULL;
         int r;
@@ -405,19 +443,23 @@ int tables_process(Tables *tables, const Process *process) {
          */
         while (n > 0 && process->mappings[n - 1].start >> 63)
                 n--;
-        mappings = calloc(MAX(n, 1U), sizeof(*mappings));
+        mappings = calloc(n + 1 + 2 * MADE_MAX_PIECES, sizeof(*mappings));
         if (!mappings)
                 return error_origin(-ENOMEM);
         for (uint32_t i = 0; i < n && !r; i++)
-                r = read_mapping(tables, process, &process->mappings[i], &user->owner, &mappings[i]);
+                if (process->mappings[i].kind == MAPPING_ANONYMOUS)
+                        read_made(tables, process, &process->mappings[i], mappings, &n_read);
+                else
+                        r = read_mapping(tables, process, &process->mappings[i], &user->owner,
+                                         &mappings[n_read++]);
         if (r) {
-                release_mappings(tables, mappings, n);
+                release_mappings(tables, mappings, n_read);
                 return error_fold(r);
         }
         before = user->mappings;
         n_before = user->n_mappings;
         user->mappings = mappings;
-        user->n_mappings = n;
+        user->n_mappings = n_read;
         user->maps_serial = process->maps_serial;
         publish(tables, user);
         release_mappings(tables, before, n_before);
@@ -486,7 +528,7 @@ uint32_t tables_find_rows(const Tables *tables, uint64_t object_id, TablesRows *
         if (!table || table->state == POOL_WAITING || table->is_unopened)
                 return UNWIND_PENDING_TABLE;
         if (table->state != POOL_PUBLISHING && table->state != POOL_READY)
-                return no_slot(table);
+                return no_slot(table, object_id >= MADE_FIRST_ID);
         *rowsp = (TablesRows){ table->map_fd, table->n_bytes, table->text_low, table->text_high };
         return 0;
 }

@@ -249,20 +249,20 @@ static HostTable *hold_table(HostWalk *walk, uint64_t object_id, const TablesRow
         return held;
 }
 
-/* Finds the place of @object's rows, and the part of the mapping that they cover. */
-static void place_object(HostWalk *walk, const Object *object, uint64_t address, struct rows_place *place) {
-        HostTable *held = find_held(walk, object->id);
+/* Finds the place of the rows of @id, and the part of the mapping that they cover. */
+static void place_rows(HostWalk *walk, uint64_t id, uint64_t address, struct rows_place *place) {
+        HostTable *held = find_held(walk, id);
         TablesRows rows;
 
         if (!held) {
-                place->table = tables_find_rows(walk->tables, object->id, &rows);
+                place->table = tables_find_rows(walk->tables, id, &rows);
                 if (place->table < UNWIND_MAX_TABLES)
-                        held = hold_table(walk, object->id, &rows);
+                        held = hold_table(walk, id, &rows);
                 if (!held) {
                         if (place->table < UNWIND_MAX_TABLES)
                                 place->table = UNWIND_LOST_TABLE;
                         else if (place->table == UNWIND_PENDING_TABLE)
-                                walk->pending = object->id;
+                                walk->pending = id;
                         return;
                 }
         }
@@ -270,8 +270,31 @@ static void place_object(HostWalk *walk, const Object *object, uint64_t address,
         if (address < held->text_low || address >= held->text_high)
                 return;
         place->table = (uint32_t)(held - walk->held);
-        place->offset = address - held->text_low;
+        place->offset |= address - held->text_low;
         place->size = MIN(place->size, held->text_high - address);
+}
+
+/* The part of memory without a file that is an area with rows, or is none, and has @pc. */
+static void place_made(HostWalk *walk, uint64_t pc, struct rows_place *place) {
+        uint64_t time_ns = walk->stack->time_ns, start = place->start, end = start + place->size;
+        const MadeAreas *made = walk->process->made;
+        const MadePiece *piece = made_areas_next(made, start, time_ns);
+
+        while (piece && piece->end <= pc) {
+                start = piece->end;
+                piece = made_areas_next(made, piece->end, time_ns);
+        }
+        if (piece && piece->start <= pc) {
+                start = MAX(start, piece->start);
+                end = MIN(end, piece->end);
+        } else if (piece) {
+                end = MIN(end, piece->start);
+                piece = NULL;
+        }
+        place->start = start;
+        place->size = end - start;
+        if (piece)
+                place_rows(walk, piece->id, start, place);
 }
 
 static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc,
@@ -294,7 +317,9 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
         if (mapping->object && (mapping->kind == MAPPING_FILE || mapping->kind == MAPPING_VDSO) &&
             tables_find_address(mapping->object, mapping->offset, &address)) {
                 place->offset = 0;
-                place_object(walk, mapping->object, address, place);
+                place_rows(walk, mapping->object->id, address, place);
+        } else if (mapping->kind == MAPPING_ANONYMOUS && walk->process->made) {
+                place_made(walk, pc, place);
         }
         if (pc - place->start < place->size)
                 return 0;

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * LLVM has compiled a query for PostgreSQL, and handed one .eh_frame to libgcc (unwind-dw2-fde.h):
+ *
+ *     libgcc_s.so.1    mutex { 0 … }, seen 0, unseen ─┐
+ *     heap             { pc -1, 0, 0, 0x7f31c0003000, flags, next 0 } ←┘
+ *     0x7f31c0003000   CIE, FDE pcrel -0x3010 (= 0x7f31c0000000) 96 bytes, FDE …, 0
+ *
+ * A search moves an object to `seen` and sorts it: then a vector of FDEs stands in place of the section, which
+ * begins with the section's address. An object may also be of an array of sections.
+ *
+ * Entries are handed on as they are. Only two fields are another place's, and are written anew: an FDE's
+ * distance to its CIE, and that of its code.
+ *
+ * What may go wrong, and what then: libgcc stores a head before the next pointer of what it points to, and
+ * frees objects. So whoever reads beside it may follow anything, and lists may be longer than they ever were.
+ * Such a read has met the mutex locked, or the second read differs.
+ */
+#include "host/sampling/unwind/made/frame-registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/intern.h"
+#include "core/base/util/array.h"
+#include "core/base/util/error.h"
+#include "core/base/util/macro.h"
+#include "host/sampling/unwind/cfi/encoding.h"
+#include "host/sampling/unwind/cfi/entry.h"
+
+enum {
+        PAGE = 4096,
+        IS_SORTED = 1,                  /* bits of an object's flags */
+        IS_ARRAY = 2,
+        MAX_FUNCTION = 16 << 20,        /* bytes */
+        ID_AT = 4,                      /* place of the id in an entry of the 32-bit format */
+};
+
+/* libgcc's struct object. */
+typedef struct FrameObject {
+        uint64_t pc_begin, tbase, dbase, frames, flags, next;
+} FrameObject;
+
+typedef struct FrameSection {
+        uint64_t begin;
+        uint8_t *data;                  /* owned */
+        uint64_t size;                  /* bytes before its end */
+        uint64_t hash;
+} FrameSection;
+
+typedef struct Lists {
+        const FrameMemory *memory;
+        FrameSection *sections;
+        uint32_t n, room;
+        uint32_t n_objects;
+        uint64_t n_bytes;
+        uint32_t n_malformed, n_over_cap;
+} Lists;
+
+static void free_lists(Lists *lists) {
+        for (uint32_t i = 0; i < lists->n; i++)
+                free(lists->sections[i].data);
+        free(lists->sections);
+}
+
+void frame_set_deinit(FrameSet *set) {
+        free(set->data);
+        *set = (FrameSet){ 0 };
+}
+
+static bool read_memory(const FrameMemory *memory, uint64_t address, void *to, size_t size) {
+        return address <= UINT64_MAX - size && memory->read(memory->userdata, address, to, size);
+}
+
+/* ---- the lists ---- */
+
+/* Reads on until @size bytes of a section are there, by pages. Return: whether they are. */
+static bool extend(Lists *lists, FrameSection *section, uint64_t *n_readp, uint64_t size) {
+        while (*n_readp < size) {
+                uint64_t at = section->begin + *n_readp, n = PAGE - at % PAGE;
+
+                if (!read_memory(lists->memory, at, section->data + *n_readp, n))
+                        return false;
+                *n_readp += n;
+        }
+        return true;
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED. A section that makes no sense ends there. */
+static int follow_section(Lists *lists, FrameSection *section) {
+        uint64_t max = MIN((uint64_t)FRAME_REGISTRY_MAX_SECTION, FRAME_REGISTRY_MAX_BYTES - lists->n_bytes);
+        uint64_t n_read = 0;
+
+        for (;;) {
+                uint32_t length;
+
+                if (section->size + sizeof(length) > max) {
+                        lists->n_over_cap++;
+                        return 0;
+                }
+                if (!extend(lists, section, &n_read, section->size + sizeof(length)))
+                        return FRAME_REGISTRY_E_CHANGED;
+                memcpy(&length, section->data + section->size, sizeof(length));
+                if (!length)
+                        return 0;
+                if (length > ENTRY_MAX_SIZE || length < sizeof(uint32_t)) {
+                        lists->n_malformed++;
+                        return 0;
+                }
+                if (section->size + sizeof(length) + length > max) {
+                        lists->n_over_cap++;
+                        return 0;
+                }
+                if (!extend(lists, section, &n_read, section->size + sizeof(length) + length))
+                        return FRAME_REGISTRY_E_CHANGED;
+                section->size += sizeof(length) + length;
+        }
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int add_section(Lists *lists, uint64_t begin) {
+        FrameSection *section;
+        uint8_t *fit;
+        int r;
+
+        if (lists->n >= FRAME_REGISTRY_MAX_OBJECTS) {
+                lists->n_over_cap++;
+                return 0;
+        }
+        r = array_reserve(&lists->sections, &lists->room, lists->n + 1u, 16);
+        if (r)
+                return r;
+        section = &lists->sections[lists->n];
+        /* reads end with a page */
+        *section = (FrameSection){ .begin = begin, .data = malloc(FRAME_REGISTRY_MAX_SECTION + PAGE) };
+        if (!section->data)
+                return error_origin(-ENOMEM);
+        lists->n++;
+        r = follow_section(lists, section);
+        if (r)
+                return r;
+        fit = realloc(section->data, MAX(section->size, UINT64_C(1)));
+        section->data = fit ?: section->data;
+        section->hash = hash_bytes(section->data, section->size);
+        lists->n_bytes += section->size;
+        return 0;
+}
+
+/* Return: as add_section(). */
+static int add_array(Lists *lists, uint64_t address) {
+        int r = 0;
+
+        for (uint32_t i = 0; !r; i++) {
+                uint64_t begin;
+
+                if (!read_memory(lists->memory, address + i * sizeof(begin), &begin, sizeof(begin)))
+                        return FRAME_REGISTRY_E_CHANGED;
+                if (!begin)
+                        return 0;
+                if (i == FRAME_REGISTRY_MAX_OBJECTS || lists->n >= FRAME_REGISTRY_MAX_OBJECTS) {
+                        lists->n_over_cap++;
+                        return 0;
+                }
+                r = add_section(lists, begin);
+        }
+        return r;
+}
+
+static int add_object(Lists *lists, const FrameObject *object) {
+        uint64_t frames = object->frames;
+
+        if (object->flags & IS_SORTED && !read_memory(lists->memory, frames, &frames, sizeof(frames)))
+                return FRAME_REGISTRY_E_CHANGED;
+        return object->flags & IS_ARRAY ? add_array(lists, frames) : add_section(lists, frames);
+}
+
+static int follow_list(Lists *lists, uint64_t head) {
+        uint64_t at;
+        int r = read_memory(lists->memory, head, &at, sizeof(at)) ? 0 : FRAME_REGISTRY_E_CHANGED;
+
+        while (!r && at) {
+                FrameObject object;
+
+                if (lists->n_objects++ == FRAME_REGISTRY_MAX_OBJECTS) {
+                        lists->n_over_cap++;
+                        return 0;
+                }
+                if (!read_memory(lists->memory, at, &object, sizeof(object)))
+                        return FRAME_REGISTRY_E_CHANGED;
+                r = add_object(lists, &object);
+                at = object.next;
+        }
+        return r;
+}
+
+/* The lock of a mutex: its first word (glibc), or the second (musl), of which the other is 0 here. */
+static bool is_free(const FrameMemory *memory, uint64_t lock) {
+        uint64_t word;
+
+        return read_memory(memory, lock, &word, sizeof(word)) && !word;
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int read_lists(Lists *lists, const FrameVariables *variables) {
+        int r = is_free(lists->memory, variables->lock) ? 0 : FRAME_REGISTRY_E_CHANGED;
+
+        if (!r)
+                r = follow_list(lists, variables->unseen);
+        if (!r)
+                r = follow_list(lists, variables->seen);
+        if (!r && !is_free(lists->memory, variables->lock))
+                r = FRAME_REGISTRY_E_CHANGED;
+        return r;
+}
+
+static bool are_equal(const Lists *a, const Lists *b) {
+        if (a->n != b->n || a->n_objects != b->n_objects)
+                return false;
+        for (uint32_t i = 0; i < a->n; i++)
+                if (a->sections[i].begin != b->sections[i].begin ||
+                    a->sections[i].size != b->sections[i].size ||
+                    a->sections[i].hash != b->sections[i].hash)
+                        return false;
+        return true;
+}
+
+/* ---- functions ---- */
+
+typedef struct Function {
+        uint64_t start, end;
+        uint32_t section, offset, size;         /* where its FDE is; entries are at most ENTRY_MAX_SIZE */
+        uint32_t cie;                   /* offset of its CIE there */
+        uint32_t cie_size;
+        uint8_t encoding;
+} Function;
+
+typedef struct Functions {
+        Function *items;
+        uint32_t n, room;
+        uint32_t n_malformed;
+} Functions;
+
+/* Bytes of a pointer that can be written anew, 0 = it cannot. */
+static uint32_t pointer_size(uint8_t encoding) {
+        if (encoding & PE_INDIRECT || ((encoding & PE_BASE) != PE_ABS && (encoding & PE_BASE) != PE_PCREL))
+                return 0;
+        switch (encoding & PE_FORMAT) {
+        case PE_ABSPTR:
+        case PE_UDATA8:
+        case PE_SDATA8:
+                return 8;
+        case PE_UDATA4:
+        case PE_SDATA4:
+                return 4;
+        default:
+                return 0;
+        }
+}
+
+static bool is_sound(const Function *function, const Entry *entry, const Entry *cie) {
+        return !entry->is_64 && cie->is_cie && !cie->is_64 && pointer_size(function->encoding) &&
+                function->end - function->start <= MAX_FUNCTION && !(function->end >> 47);
+}
+
+/* Return: 0, -ENOMEM. */
+static int add_function(Functions *functions, CieCache *cies, Reader *reader, const Entry *entry,
+                        uint32_t section) {
+        Function function = { .section = section, .offset = (uint32_t)entry->offset,
+                              .size = (uint32_t)entry->size, .cie = (uint32_t)entry->cie_offset };
+        Entry cie;
+        Fde fde;
+        int r;
+
+        if (fde_read(&fde, reader, cies, entry)) {
+                functions->n_malformed++;
+                return 0;
+        }
+        function.start = fde.start;
+        function.end = fde.end;
+        function.encoding = fde.cie->encoding;
+        if (!fde.start)                 /* dropped by the linker */
+                return 0;
+        if (entry_read(&cie, reader, cies->section, entry->cie_offset) ||
+            !is_sound(&function, entry, &cie)) {
+                functions->n_malformed++;
+                return 0;
+        }
+        function.cie_size = (uint32_t)cie.size;
+        r = array_reserve(&functions->items, &functions->room, functions->n + 1u, 64);
+        if (!r)
+                functions->items[functions->n++] = function;
+        return r;
+}
+
+static int read_section(Functions *functions, const FrameSection *from, uint32_t number) {
+        const CfiSection section = { .address = from->begin, .size = from->size };
+        CieCache *cies = calloc(1, sizeof(*cies));
+        Reader reader, cie_reader;
+        uint64_t offset = 0;
+        Entry entry;
+        int r = 0;
+
+        if (!cies)
+                return error_origin(-ENOMEM);
+        reader_init_memory(&reader, from->data, from->size);
+        reader_init_memory(&cie_reader, from->data, from->size);
+        cies->reader = &cie_reader;
+        cies->section = &section;
+        while (!r && !entry_read(&entry, &reader, &section, offset)) {
+                if (!entry.is_cie)
+                        r = add_function(functions, cies, &reader, &entry, number);
+                offset += entry.size;
+        }
+        reader_deinit(&cie_reader);
+        reader_deinit(&reader);
+        free(cies);
+        return r;
+}
+
+static int compare(const void *a, const void *b) {
+        const Function *one = a, *other = b;
+
+        if (one->start != other->start)
+                return one->start < other->start ? -1 : 1;
+        if (one->section != other->section)
+                return one->section < other->section ? -1 : 1;
+        return one->offset < other->offset ? -1 : one->offset > other->offset;
+}
+
+/* ---- a set of them ---- */
+
+typedef struct Writer {
+        const Lists *lists;
+        FrameSet *set;
+        uint32_t room;
+        /* the CIE that was written last: of which section, where there, and where in the output */
+        uint32_t cie_section, cie_offset, cie_at;
+        bool has_cie;
+} Writer;
+
+/* Room for @size more bytes. Return: 0, FRAME_REGISTRY_E_CHANGED = over the cap, -ENOMEM. */
+static int reserve(Writer *writer, uint32_t size) {
+        FrameSet *set = writer->set;
+
+        if (size > FRAME_REGISTRY_MAX_BYTES - set->size)
+                return FRAME_REGISTRY_E_CHANGED;
+        return array_reserve(&set->data, &writer->room, set->size + size, 65536);
+}
+
+static void put(Writer *writer, const void *data, uint32_t size) {
+        memcpy(writer->set->data + writer->set->size, data, size);
+        writer->set->size += size;
+}
+
+/* Return: where it is in the output. */
+static uint32_t put_cie(Writer *writer, const Function *function) {
+        const FrameSection *section = &writer->lists->sections[function->section];
+
+        if (writer->has_cie && writer->cie_section == function->section &&
+            writer->cie_offset == function->cie)
+                return writer->cie_at;
+        writer->has_cie = true;
+        writer->cie_section = function->section;
+        writer->cie_offset = function->cie;
+        writer->cie_at = writer->set->size;
+        put(writer, section->data + function->cie, function->cie_size);
+        return writer->cie_at;
+}
+
+/*
+ * Writes a pointer to @target anew, which lies at @address in the file. Return: whether it can be said.
+ */
+static bool put_pointer(uint8_t *to, uint8_t encoding, uint64_t address, uint64_t target) {
+        uint64_t value = (encoding & PE_BASE) == PE_PCREL ? target - address : target;
+        uint32_t size = pointer_size(encoding);
+
+        if (size == 4 && (encoding & PE_FORMAT) == PE_UDATA4 && value > UINT32_MAX)
+                return false;
+        if (size == 4 && (encoding & PE_FORMAT) == PE_SDATA4 && (int64_t)value != (int32_t)value)
+                return false;
+        memcpy(to, &value, size);
+        return true;
+}
+
+/*
+ * Adds one function to the section that begins at @begin in the output. Return: 0, FRAME_REGISTRY_E_CHANGED =
+ * it has no room, -ENOMEM.
+ */
+static int put_function(Writer *writer, const Function *function, uint32_t begin, uint64_t address) {
+        const FrameSection *section = &writer->lists->sections[function->section];
+        FrameSet *set = writer->set;
+        uint32_t before = set->size, at, distance;
+        bool had_cie = writer->has_cie;
+        int r = reserve(writer, function->size + function->cie_size);
+
+        if (r)
+                return r;
+        at = put_cie(writer, function);
+        distance = set->size + ID_AT - at;
+        at = set->size;
+        put(writer, section->data + function->offset, function->size);
+        memcpy(set->data + at + ID_AT, &distance, sizeof(distance));
+        at += ID_AT + (uint32_t)sizeof(distance);
+        if (put_pointer(set->data + at, function->encoding, address + (at - begin), function->start)) {
+                set->n_functions++;
+                return 0;
+        }
+        set->n_malformed++;
+        set->size = before;
+        writer->has_cie = had_cie && writer->cie_at < before;
+        return 0;
+}
+
+/* How many functions from @functions on lie in one area; *n_runsp: in how many runs of pages. */
+static uint32_t find_cluster(const Function *functions, uint32_t n, MadeRun *runs, uint32_t *n_runsp) {
+        uint32_t n_runs = 0, i;
+
+        for (i = 0; i < n; i++) {
+                uint64_t start = functions[i].start & ~(uint64_t)(PAGE - 1);
+                uint64_t end = (functions[i].end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+                MadeRun *last = n_runs ? &runs[n_runs - 1] : NULL;
+
+                if (last && start <= last->end) {
+                        if (end > runs[0].start + FRAME_REGISTRY_MAX_SPAN)
+                                break;
+                        last->end = MAX(last->end, end);
+                        continue;
+                }
+                if (last && (start - last->end > FRAME_REGISTRY_MAX_GAP ||
+                             end > runs[0].start + FRAME_REGISTRY_MAX_SPAN ||
+                             n_runs == FRAME_REGISTRY_MAX_RUNS))
+                        break;
+                runs[n_runs++] = (MadeRun){ start, end };
+        }
+        *n_runsp = n_runs;
+        return i;
+}
+
+/*
+ * Writes @n functions as one area. Return: 0, FRAME_REGISTRY_E_CHANGED = it has no room, -ENOMEM.
+ */
+static int put_cluster(Writer *writer, const Function *functions, uint32_t n, const MadeRun *runs,
+                       uint32_t n_runs) {
+        FrameCluster cluster = { .low = runs[0].start, .high = runs[n_runs - 1].end, .n_runs = n_runs };
+        uint64_t address = cluster.high + FRAME_SECTION_DISTANCE;
+        static const uint8_t zeros[8 + sizeof(uint32_t)];
+        FrameSet *set = writer->set;
+        uint32_t at = set->size, begin;
+        int r = reserve(writer, (uint32_t)(sizeof(cluster) + n_runs * sizeof(*runs)));
+
+        if (r)
+                return r;
+        put(writer, &cluster, sizeof(cluster));
+        put(writer, runs, (uint32_t)(n_runs * sizeof(*runs)));
+        begin = set->size;
+        writer->has_cie = false;
+        for (uint32_t i = 0; i < n && !r; i++)
+                r = put_function(writer, &functions[i], begin, address);
+        if (!r)
+                r = reserve(writer, sizeof(zeros));
+        if (r)
+                return r;
+        put(writer, zeros, sizeof(uint32_t));
+        cluster.size = set->size - begin;
+        memcpy(set->data + at, &cluster, sizeof(cluster));
+        put(writer, zeros, -set->size % 8);
+        set->n_clusters++;
+        return 0;
+}
+
+/* Return: 0, -ENOMEM. */
+static int put_functions(Writer *writer, const Functions *functions) {
+        MadeRun *runs = malloc(FRAME_REGISTRY_MAX_RUNS * sizeof(*runs));
+        FrameSet *set = writer->set;
+        uint32_t i = 0, n = 0, n_runs;
+        int r = runs ? 0 : error_origin(-ENOMEM);
+
+        for (; !r && i < functions->n; i += n) {
+                uint32_t before = set->size, n_before = set->n_functions;
+
+                if (set->n_clusters == FRAME_REGISTRY_MAX_CLUSTERS)
+                        break;
+                n = find_cluster(functions->items + i, functions->n - i, runs, &n_runs);
+                r = put_cluster(writer, functions->items + i, n, runs, n_runs);
+                if (!r)
+                        continue;
+                set->size = before;
+                set->n_functions = n_before;
+                if (r == FRAME_REGISTRY_E_CHANGED)
+                        break;
+        }
+        set->n_over_cap += functions->n - i;
+        free(runs);
+        return MIN(r, 0);
+}
+
+static int make_set(const Lists *lists, FrameSet *set) {
+        Writer writer = { .lists = lists, .set = set };
+        Functions functions = { 0 };
+        int r = 0;
+
+        for (uint32_t i = 0; i < lists->n && !r; i++)
+                r = read_section(&functions, &lists->sections[i], i);
+        *set = (FrameSet){ .n_malformed = lists->n_malformed, .n_over_cap = lists->n_over_cap };
+        if (!r && functions.n) {
+                qsort(functions.items, functions.n, sizeof(*functions.items), compare);
+                r = put_functions(&writer, &functions);
+        }
+        set->n_malformed += functions.n_malformed;
+        free(functions.items);
+        if (r)
+                frame_set_deinit(set);
+        return r;
+}
+
+int frame_registry_read(const FrameMemory *memory, const FrameVariables *variables, FrameSet *set) {
+        Lists first = { .memory = memory }, second = { .memory = memory };
+        int r = read_lists(&first, variables);
+
+        if (!r)
+                r = read_lists(&second, variables);
+        if (!r && !are_equal(&first, &second))
+                r = FRAME_REGISTRY_E_CHANGED;
+        free_lists(&second);
+        if (!r)
+                r = make_set(&first, set);
+        free_lists(&first);
+        return r;
+}
+
+/* ---- what a worker has sent ---- */
+
+static bool are_pages(uint64_t low, uint64_t high) {
+        return low < high && !(high >> 47) && low % PAGE == 0 && high % PAGE == 0;
+}
+
+static bool check_cluster(const FrameCluster *cluster, const uint8_t *data, uint64_t above) {
+        uint64_t end = 0;
+
+        if (!are_pages(cluster->low, cluster->high) || cluster->low < above ||
+            cluster->high - cluster->low > FRAME_REGISTRY_MAX_SPAN)
+                return false;
+        for (uint32_t i = 0; i < cluster->n_runs; i++) {
+                MadeRun run;
+
+                memcpy(&run, data + i * sizeof(run), sizeof(run));
+                if (!are_pages(run.start, run.end) || (i ? run.start <= end : run.start != cluster->low))
+                        return false;
+                end = run.end;
+        }
+        return end == cluster->high;
+}
+
+bool frame_set_check(const uint8_t *data, uint32_t size, uint32_t n) {
+        uint64_t above = 0;
+
+        if (n > FRAME_REGISTRY_MAX_CLUSTERS)
+                return false;
+        for (uint32_t i = 0; i < n; i++) {
+                FrameCluster cluster;
+                uint64_t need;
+
+                if (size < sizeof(cluster))
+                        return false;
+                memcpy(&cluster, data, sizeof(cluster));
+                if (!cluster.n_runs || cluster.n_runs > FRAME_REGISTRY_MAX_RUNS)
+                        return false;
+                need = sizeof(cluster) + cluster.n_runs * sizeof(MadeRun) +
+                        (((uint64_t)cluster.size + 7) & ~UINT64_C(7));
+                if (need > size || !check_cluster(&cluster, data + sizeof(cluster), above))
+                        return false;
+                above = cluster.high;
+                data += need;
+                size -= (uint32_t)need;
+        }
+        return !size;
+}
+
+FrameView frame_view(const uint8_t *data) {
+        FrameView view;
+
+        memcpy(&view.cluster, data, sizeof(view.cluster));
+        view.runs = (const MadeRun *)(data + sizeof(view.cluster));
+        view.section = (const uint8_t *)(view.runs + view.cluster.n_runs);
+        view.size = sizeof(view.cluster) + view.cluster.n_runs * sizeof(MadeRun) +
+                (((size_t)view.cluster.size + 7) & ~(size_t)7);
+        return view;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Registered frames: those of this very process, which registers some with its own libgcc as a compiler at
+ * run time does, and lists that say what no libgcc's should.
+ */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core/base/util/macro.h"
+#include "host/sampling/unwind/made/frame-registry.h"
+#include "host/sampling/unwind/made/made-image.h"
+#include "host/sampling/unwind/tables/table.h"
+#include "made-frames.h"
+
+enum { AREA = 0x10000 };
+
+/* ---- memory of this process, unless a case has a hand in it ---- */
+
+static unsigned n_reads;
+static void (*at_read)(unsigned n);     /* NULL = nobody writes meanwhile */
+
+/* By the kernel: a section's reads end with its page, and not with what a sanitizer takes for its end. */
+static bool read_own(void *userdata, uint64_t address, void *to, size_t size) {
+        struct iovec here = { to, size }, there = { (void *)(uintptr_t)address, size };
+
+        n_reads++;
+        cr_assert(size && size <= 64 << 10);
+        if (at_read)
+                at_read(n_reads);
+        return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == (ssize_t)size;
+}
+
+static const FrameMemory memory = { .read = read_own };
+
+/* libgcc's own form. */
+typedef struct FrameObject {
+        uint64_t pc_begin, tbase, dbase, frames, flags, next;
+} FrameObject;
+
+static struct {
+        uint64_t lock, seen, unseen;
+} lists;
+static FrameObject objects[4];
+static uint8_t *sections, *code;
+static const FrameVariables variables = { 0 };
+static FrameSet set;
+
+static FrameVariables own_variables(void) {
+        return (FrameVariables){ .lock = (uintptr_t)&lists.lock,
+                                 .unseen = (uintptr_t)&lists.unseen,
+                                 .seen = (uintptr_t)&lists.seen };
+}
+
+static uint8_t *map_pages(size_t size) {
+        void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        cr_assert_neq(pages, MAP_FAILED);
+        return pages;
+}
+
+static MadeFunctionFrame function_at(unsigned section, unsigned i) {
+        return (MadeFunctionFrame){ code + section * AREA + i * 0x100, 0x80, 16 };
+}
+
+/* Section @i is of two functions. */
+static void make_lists(unsigned n) {
+        if (!sections) {
+                sections = map_pages(4 * MADE_FRAMES_SIZE);
+                code = map_pages(4 * AREA);
+        }
+        memset(&lists, 0, sizeof(lists));
+        memset(objects, 0, sizeof(objects));
+        at_read = NULL;
+        for (unsigned i = 0; i < n; i++) {
+                const MadeFunctionFrame two[] = { function_at(i, 0), function_at(i, 1) };
+
+                made_frames(sections + i * MADE_FRAMES_SIZE, two, 2, i % 2);
+                objects[i] = (FrameObject){ .pc_begin = UINT64_MAX,
+                                            .frames = (uintptr_t)sections + i * MADE_FRAMES_SIZE,
+                                            .flags = 0x7f8,
+                                            .next = i + 1 < n ? (uintptr_t)&objects[i + 1] : 0 };
+        }
+        lists.unseen = n ? (uintptr_t)&objects[0] : 0;
+}
+
+static int read_lists(void) {
+        const FrameVariables own = own_variables();
+
+        frame_set_deinit(&set);
+        n_reads = 0;
+        return frame_registry_read(&memory, &own, &set);
+}
+
+static FrameView first_view(void) {
+        cr_assert(frame_set_check(set.data, set.size, set.n_clusters));
+        cr_assert_eq(set.n_clusters, 1);
+        return frame_view(set.data);
+}
+
+/* Asks the table of the image for the distance of the CFA from rsp at @pc. */
+static int distance_at(const Table *table, const void *pc) {
+        uint64_t rule = table_find(table, (uintptr_t)pc);
+
+        return unwind_rule_cfa(rule) == UNWIND_CFA_RSP ? unwind_rule_offset(rule) : -1;
+}
+
+static Table make_table(const FrameView *view) {
+        _cleanup_(table_builder_freep) TableBuilder *builder = NULL;
+        _cleanup_(closep) int fd = -1;
+        Table table;
+        int r;
+
+        cr_assert_eq(made_image_write(view, &fd), 0);
+        cr_assert_eq(table_builder_new(&builder, fd, &TABLE_LIMITS_DEFAULT), 0);
+        do
+                r = table_builder_step(builder, 1 << 20, &table);
+        while (r == TABLE_E_AGAIN);
+        cr_assert_eq(r, 0);
+        return table;
+}
+
+#if defined(__x86_64__)
+
+Test(frame_registry, gives_rows_of_all_sections) {
+        FrameView view;
+        Table table;
+
+        make_lists(3);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 6);
+        cr_assert_eq(set.n_malformed + set.n_over_cap, 0);
+        view = first_view();
+        cr_assert_eq(view.cluster.n_runs, 3);
+        cr_assert_eq(view.cluster.low, (uintptr_t)code);
+        cr_assert_eq(view.cluster.high, (uintptr_t)code + 2 * AREA + 4096);
+        cr_assert_eq(view.runs[1].start, (uintptr_t)code + AREA);
+        table = make_table(&view);
+        for (unsigned i = 0; i < 3; i++) {
+                const uint8_t *start = code + i * AREA + 0x100;
+
+                cr_assert_eq(distance_at(&table, start), 8);
+                cr_assert_eq(distance_at(&table, start + 3), 8);
+                cr_assert_eq(distance_at(&table, start + 4), 24);
+                cr_assert_eq(distance_at(&table, start + 0x7f), 24);
+                cr_assert_eq(distance_at(&table, start + 0x80), -1);
+        }
+        cr_assert_eq(table.n_rows, 6 * 3);
+        table_deinit(&table);
+}
+
+Test(frame_registry, reads_sorted_objects_and_arrays) {
+        uint64_t vector[2] = { 0 }, array[3] = { 0 }, sorted_array[1];
+
+        make_lists(3);
+        vector[0] = objects[0].frames;
+        objects[0].frames = (uintptr_t)vector;
+        objects[0].flags |= 1;
+        array[0] = objects[1].frames;
+        array[1] = objects[2].frames;
+        objects[1].frames = (uintptr_t)array;
+        objects[1].flags |= 2;
+        objects[1].next = 0;
+        lists.seen = (uintptr_t)&objects[1];
+        objects[0].next = 0;
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 6);
+        sorted_array[0] = (uintptr_t)array;
+        objects[1].frames = (uintptr_t)sorted_array;
+        objects[1].flags |= 1;
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 6);
+}
+
+Test(frame_registry, may_be_empty) {
+        make_lists(0);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_clusters + set.size + set.n_functions, 0);
+}
+
+Test(frame_registry, has_an_area_for_code_that_lies_apart) {
+        uint8_t *far = mmap(code, FRAME_REGISTRY_MAX_GAP + 4 * AREA, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        MadeFunctionFrame two[2];
+
+        cr_assert_neq(far, MAP_FAILED);
+        make_lists(1);
+        two[0] = (MadeFunctionFrame){ far, 0x80, 16 };
+        two[1] = (MadeFunctionFrame){ far + FRAME_REGISTRY_MAX_GAP + AREA, 0x80, 16 };
+        made_frames(sections, two, 2, 0);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_clusters, 2);
+        cr_assert(frame_set_check(set.data, set.size, 2));
+        cr_assert(!frame_set_check(set.data, set.size, 1));
+}
+
+Test(frame_registry, is_void_while_the_mutex_is_held) {
+        make_lists(1);
+        lists.lock = 1;
+        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+        lists.lock = UINT64_C(1) << 32;         /* musl's */
+        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+}
+
+static unsigned change_at;
+
+static void change_frame(unsigned n) {
+        if (n == change_at)
+                sections[60] ^= 1;
+}
+
+static void take_out(unsigned n) {
+        if (n == change_at)
+                lists.unseen = 0;
+}
+
+static void hold(unsigned n) {
+        lists.lock = n == change_at;
+}
+
+/* A read has six accesses here: mutex, unseen, object, section, seen, mutex. */
+Test(frame_registry, is_void_if_it_changes_between_two_reads) {
+        for (change_at = 1; change_at <= 14; change_at++) {
+                bool is_between = change_at >= 5 && change_at <= 10;
+
+                make_lists(1);
+                at_read = change_frame;
+                cr_assert_eq(read_lists(), is_between ? FRAME_REGISTRY_E_CHANGED : 0, "%u", change_at);
+                make_lists(1);
+                at_read = take_out;
+                is_between = change_at >= 3 && change_at <= 8;
+                cr_assert_eq(read_lists(), is_between ? FRAME_REGISTRY_E_CHANGED : 0, "%u", change_at);
+        }
+        for (change_at = 1; change_at <= 12; change_at++) {
+                make_lists(1);
+                at_read = hold;
+                cr_assert_eq(read_lists(), change_at % 6 <= 1 ? FRAME_REGISTRY_E_CHANGED : 0, "%u", change_at);
+        }
+}
+
+Test(frame_registry, ends_a_circle_and_what_cannot_be_read) {
+        make_lists(3);
+        objects[2].next = (uintptr_t)&objects[0];
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_lt(n_reads, 3 * 4 * FRAME_REGISTRY_MAX_OBJECTS);
+        cr_assert_gt(set.n_over_cap, 0);
+        make_lists(3);
+        objects[2].next = 16;
+        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+        make_lists(3);
+        objects[1].frames = UINT64_MAX - 2;
+        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+        make_lists(1);
+        objects[0].flags |= 1;
+        objects[0].frames = 16;
+        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+}
+
+Test(frame_registry, leaves_out_and_counts_what_makes_no_sense) {
+        make_lists(2);
+        sections[9] = 'q';              /* an augmentation that nobody knows: "qR" */
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 2);
+        make_lists(2);
+        memset(sections, 0xff, 4);      /* an entry of the 64-bit format */
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+}
+
+Test(frame_registry, is_refused_if_a_worker_sends_nonsense) {
+        FrameCluster *cluster;
+        MadeRun *runs;
+
+        make_lists(2);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_clusters, 1);
+        cluster = (FrameCluster *)set.data;
+        runs = (MadeRun *)(cluster + 1);
+        cr_assert(frame_set_check(set.data, set.size, 1));
+        cr_assert(!frame_set_check(set.data, set.size - 8, 1));
+        cr_assert(!frame_set_check(set.data, set.size, 2));
+        cr_assert(!frame_set_check(set.data, 16, 1));
+#define REFUSE(_field, _value) \
+        do { \
+                __typeof__(_field) _before = _field; \
+                _field = _value; \
+                cr_assert(!frame_set_check(set.data, set.size, 1), #_field); \
+                _field = _before; \
+        } while (0)
+        REFUSE(cluster->low, cluster->low + 1);
+        REFUSE(cluster->low, cluster->low - 4096);
+        REFUSE(cluster->high, cluster->high + 4096);
+        REFUSE(cluster->high, UINT64_C(1) << 48);
+        REFUSE(cluster->n_runs, 0);
+        REFUSE(cluster->n_runs, UINT32_MAX);
+        REFUSE(cluster->size, UINT32_MAX);
+        REFUSE(cluster->size, cluster->size + 8);
+        REFUSE(runs[1].start, runs[0].end);
+        REFUSE(runs[0].end, runs[0].start);
+        REFUSE(runs[1].end, runs[1].end + 4096);
+        cr_assert(frame_set_check(set.data, set.size, 1));
+}
+
+/* ---- this process' own libgcc ---- */
+
+extern void __register_frame(void *), __deregister_frame(void *);
+
+static bool find_own(FrameVariables *found) {
+        _cleanup_(closep) int fd = -1;
+        DynamicImage image;
+        struct stat status;
+        Dl_info where;
+        int r;
+
+        cr_assert(dladdr((void *)(uintptr_t)__register_frame, &where));
+        fd = open(where.dli_fname, O_RDONLY | O_CLOEXEC);
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(fstat(fd, &status), 0);
+        cr_assert(dynamic_image_open(&image, fd, NULL, (uint64_t)status.st_size));
+        r = frame_variables_find(&image, found);
+        if (r)
+                return false;
+        found->lock += (uintptr_t)where.dli_fbase;
+        found->seen += (uintptr_t)where.dli_fbase;
+        found->unseen += (uintptr_t)where.dli_fbase;
+        return true;
+}
+
+extern const void *_Unwind_Find_FDE(void *pc, void *bases);
+
+Test(frame_registry, finds_what_this_process_has_registered) {
+        FrameVariables own;
+        uint64_t bases[3];
+
+        if (!find_own(&own))
+                cr_skip_test("library: this libgcc keeps registered frames another way");
+        make_lists(2);
+        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(set.n_functions, 0);
+        __register_frame(sections);
+        __register_frame(sections + MADE_FRAMES_SIZE);
+        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(first_view().cluster.low, (uintptr_t)code);
+        frame_set_deinit(&set);
+        cr_assert_not_null(_Unwind_Find_FDE(code + 0x10, bases));       /* which sorts an object */
+        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(set.n_functions, 4);
+        frame_set_deinit(&set);
+        __deregister_frame(sections);
+        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(first_view().cluster.low, (uintptr_t)code + AREA);
+}
+
+/* ---- code by hand ---- */
+
+enum { DATA = 0x20000 };
+
+static DynamicImage hand_image(void) {
+        return (DynamicImage){ .fd = -1,
+                               .headers = { { .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = DATA,
+                                              .p_memsz = 0x1000 },
+                                            { .p_type = PT_GNU_RELRO, .p_vaddr = DATA, .p_memsz = 0x100 } },
+                               .n_headers = 2 };
+}
+
+/* An instruction of @code at 0x1000 that names @variable. */
+static void put_instruction(uint8_t *bytes, uint32_t *atp, uint8_t opcode, uint64_t variable) {
+        int32_t distance = (int32_t)(variable - (0x1000 + *atp + 7));
+
+        bytes[*atp] = 0x48;
+        bytes[*atp + 1] = opcode;
+        bytes[*atp + 2] = 0x05;
+        memcpy(bytes + *atp + 3, &distance, sizeof(distance));
+        *atp += 7;
+}
+
+typedef struct Named {
+        uint8_t opcode;
+        uint64_t variable;
+} Named;
+
+static int learn(const Named *registrar, unsigned n_registrar, const Named *finder, unsigned n_finder,
+                 FrameVariables *found) {
+        const DynamicImage image = hand_image();
+        uint8_t one[128], other[128];
+        uint32_t n_one = 0, n_other = 0;
+
+        for (unsigned i = 0; i < n_registrar; i++)
+                put_instruction(one, &n_one, registrar[i].opcode, registrar[i].variable);
+        for (unsigned i = 0; i < n_finder; i++)
+                put_instruction(other, &n_other, finder[i].opcode, finder[i].variable);
+        return frame_variables_learn(&image, &(FrameCode){ one, n_one, 0x1000 },
+                                     &(FrameCode){ other, n_other, 0x1000 }, found);
+}
+
+#define LEARN(_registrar, _finder, _found) \
+        learn(_registrar, ARRAY_SIZE(_registrar), _finder, ARRAY_SIZE(_finder), _found)
+
+enum { LOAD = 0x8b, STORE = 0x89, ADDRESS = 0x8d, LOCK = DATA + 0x200, SEEN = DATA + 0x230,
+       UNSEEN = DATA + 0x238, RELRO = DATA + 0x80 };
+
+static const Named registers[] = { { LOAD, RELRO }, { ADDRESS, LOCK }, { LOAD, UNSEEN }, { STORE, UNSEEN } };
+static const Named finds[] = { { ADDRESS, LOCK }, { LOAD, SEEN }, { LOAD, UNSEEN }, { STORE, UNSEEN },
+                               { ADDRESS, SEEN } };
+
+Test(frame_variables, are_told_by_code_that_names_them) {
+        FrameVariables found = variables;
+
+        cr_assert_eq(LEARN(registers, finds, &found), 0);
+        cr_assert_eq(found.lock, LOCK);
+        cr_assert_eq(found.seen, SEEN);
+        cr_assert_eq(found.unseen, UNSEEN);
+}
+
+Test(frame_variables, are_refused_where_there_are_others) {
+        static const Named two_stored[] = { { ADDRESS, LOCK }, { LOAD, UNSEEN }, { STORE, UNSEEN },
+                                            { LOAD, SEEN }, { STORE, SEEN } };
+        static const Named two_locks[] = { { ADDRESS, LOCK }, { ADDRESS, LOCK + 8 }, { LOAD, UNSEEN },
+                                           { STORE, UNSEEN } };
+        static const Named loaded_alone[] = { { ADDRESS, LOCK }, { LOAD, UNSEEN } };
+        static const Named two_seen[] = { { ADDRESS, LOCK }, { LOAD, SEEN }, { LOAD, SEEN + 0x40 },
+                                          { LOAD, UNSEEN } };
+        static const Named unseen_alone[] = { { ADDRESS, LOCK }, { LOAD, UNSEEN } };
+        static const Named other_lock[] = { { ADDRESS, LOCK + 8 }, { LOAD, SEEN }, { LOAD, UNSEEN } };
+        static const Named odd[] = { { ADDRESS, LOCK }, { LOAD, UNSEEN + 1 }, { STORE, UNSEEN + 1 } };
+        static const Named beyond[] = { { ADDRESS, LOCK }, { LOAD, DATA + 0x1000 },
+                                        { STORE, DATA + 0x1000 } };
+        FrameVariables found = variables;
+
+        cr_assert_eq(LEARN(two_stored, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(two_locks, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(loaded_alone, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(registers, two_seen, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(registers, unseen_alone, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(registers, other_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(odd, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(beyond, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(found.lock, 0);
+}
+
+#else
+
+Test(frame_registry, is_known_of_another_processor_alone) {
+        cr_skip_test("machine: registered frames are read on x86-64 alone");
+}
+
+#endif
