@@ -47,6 +47,7 @@ typedef struct FrameSection {
         uint64_t begin;
         uint8_t *data;                  /* owned */
         uint64_t size;                  /* bytes before its end */
+        uint32_t n_read, room;          /* bytes that were read, whole pages at its end, and room for more */
         uint64_t hash;
 } FrameSection;
 
@@ -76,32 +77,37 @@ static bool read_memory(const FrameMemory *memory, uint64_t address, void *to, s
 
 /* ---- the lists ---- */
 
-/* Reads on until @size bytes of a section are there, by pages. Return: whether they are. */
-static bool extend(Lists *lists, FrameSection *section, uint64_t *n_readp, uint64_t size) {
-        while (*n_readp < size) {
-                uint64_t at = section->begin + *n_readp, n = PAGE - at % PAGE;
+/* Reads on, by pages, until @size bytes are there. Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int extend(Lists *lists, FrameSection *section, uint64_t size) {
+        while (section->n_read < size) {
+                uint64_t at = section->begin + section->n_read;
+                uint32_t n = (uint32_t)(PAGE - at % PAGE);
+                int r = array_reserve(&section->data, &section->room, section->n_read + n, PAGE);
 
-                if (!read_memory(lists->memory, at, section->data + *n_readp, n))
-                        return false;
-                *n_readp += n;
+                if (r)
+                        return r;
+                if (!read_memory(lists->memory, at, section->data + section->n_read, n))
+                        return FRAME_REGISTRY_E_CHANGED;
+                section->n_read += n;
         }
-        return true;
+        return 0;
 }
 
-/* Return: 0, FRAME_REGISTRY_E_CHANGED. A section that makes no sense ends there. */
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. A section that makes no sense ends there. */
 static int follow_section(Lists *lists, FrameSection *section) {
         uint64_t max = MIN((uint64_t)FRAME_REGISTRY_MAX_SECTION, FRAME_REGISTRY_MAX_BYTES - lists->n_bytes);
-        uint64_t n_read = 0;
 
         for (;;) {
                 uint32_t length;
+                int r;
 
                 if (section->size + sizeof(length) > max) {
                         lists->n_over_cap++;
                         return 0;
                 }
-                if (!extend(lists, section, &n_read, section->size + sizeof(length)))
-                        return FRAME_REGISTRY_E_CHANGED;
+                r = extend(lists, section, section->size + sizeof(length));
+                if (r)
+                        return r;
                 memcpy(&length, section->data + section->size, sizeof(length));
                 if (!length)
                         return 0;
@@ -113,8 +119,9 @@ static int follow_section(Lists *lists, FrameSection *section) {
                         lists->n_over_cap++;
                         return 0;
                 }
-                if (!extend(lists, section, &n_read, section->size + sizeof(length) + length))
-                        return FRAME_REGISTRY_E_CHANGED;
+                r = extend(lists, section, section->size + sizeof(length) + length);
+                if (r)
+                        return r;
                 section->size += sizeof(length) + length;
         }
 }
@@ -122,7 +129,6 @@ static int follow_section(Lists *lists, FrameSection *section) {
 /* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
 static int add_section(Lists *lists, uint64_t begin) {
         FrameSection *section;
-        uint8_t *fit;
         int r;
 
         if (lists->n >= FRAME_REGISTRY_MAX_OBJECTS) {
@@ -132,17 +138,11 @@ static int add_section(Lists *lists, uint64_t begin) {
         r = array_reserve(&lists->sections, &lists->room, lists->n + 1u, 16);
         if (r)
                 return r;
-        section = &lists->sections[lists->n];
-        /* reads end with a page */
-        *section = (FrameSection){ .begin = begin, .data = malloc(FRAME_REGISTRY_MAX_SECTION + PAGE) };
-        if (!section->data)
-                return error_origin(-ENOMEM);
-        lists->n++;
+        section = &lists->sections[lists->n++];
+        *section = (FrameSection){ .begin = begin };
         r = follow_section(lists, section);
         if (r)
                 return r;
-        fit = realloc(section->data, MAX(section->size, UINT64_C(1)));
-        section->data = fit ?: section->data;
         section->hash = hash_bytes(section->data, section->size);
         lists->n_bytes += section->size;
         return 0;
