@@ -21,8 +21,8 @@
  *     PHP                     kind << 48 |   php_cookie() << 32 | line             none: two words
  *                             zend_function*
  *     BEAM                    pc             beam_cookie() << 32 | BEAM_PC_EXACT   none: two words
- *     RUBY                    kind << 48 |   ruby_cookie() << 32 | position        none: two words
- *                             body or ID
+ *     RUBY                    kind << 48 |   ruby_cookie() << 32 | position        cookie << 48 | class,
+ *                             body or ID                                           0 = none was read
  *
  * The position in a code object is the instruction pointer - the code object; before 3.11 it is f_lasti. A
  * pointer into a thread's own copy of the instructions counts as the same place in the code object.
@@ -35,7 +35,8 @@
  * PHP_FUNCTION_*. An address of 0 stands for generators that the frame before was delegated by (`yield from`).
  * A BEAM frame's pc of 0 stands for a scheduler that runs no process of Erlang.
  * The kind of a Ruby frame is RUBY_FRAME_*; one of C has its method's ID, and nothing in word 1. The position
- * counts the words of its instructions, up to the next one.
+ * counts the words of its instructions, up to the next one. The class is the one that has the method; its
+ * cookie is ruby_class_cookie().
  * The stamp is 32 bits of the JVM's count of unloaded classes + 1, never 0; 0 = it has no count. pc is as in
  * native frames: exact in the leaf, a return address otherwise. The words are what was in memory at the tick;
  * readers check all of them.
@@ -80,6 +81,7 @@ enum {
         RUNTIME_HOTSPOT_WORDS = 3,
         RUNTIME_PYTHON_WORDS = 2,
         RUNTIME_V8_WORDS = 3,
+        RUNTIME_RUBY_WORDS = 3,
         HOTSPOT_N_HEAPS = 4,          /* code heaps; every release so far has one or three */
         HOTSPOT_MAX_HEADER = 512,       /* bytes from a heap block's begin to the end of the fields read */
         RUNTIME_MAX_PROCESSES = 512,    /* processes with a runtime that is walked */
@@ -103,8 +105,9 @@ static inline uint32_t runtime_frame_words(uint64_t word) {
                 return 0;
         if (kind == RUNTIME_NATIVE)
                 return 1;
-        /* V8 has as many as HotSpot, PHP, Erlang and Ruby as Python */
-        return kind == RUNTIME_PYTHON || kind >= RUNTIME_PHP ? RUNTIME_PYTHON_WORDS : RUNTIME_HOTSPOT_WORDS;
+        /* V8 and Ruby have as many as HotSpot, PHP and Erlang as Python */
+        return kind == RUNTIME_PYTHON || kind == RUNTIME_PHP || kind == RUNTIME_BEAM ? RUNTIME_PYTHON_WORDS
+                                                                                     : RUNTIME_HOTSPOT_WORDS;
 }
 
 /* Place from which the value of a field counts. */
@@ -520,7 +523,7 @@ static inline uint32_t beam_cookie(uint64_t low, uint64_t high) {
 
 /* Places that are the same in Ruby 2.7 to 4.0; what differs is in struct ruby_process. */
 enum {
-        RUBY_CONTEXT_SIZE = 168,        /* bytes of an execution context that are read: */
+        RUBY_CONTEXT_SIZE = 176,        /* bytes of an execution context that are read: */
         RUBY_CONTEXT_STACK = 0,         /* begin of the stack of Ruby's values, then its size in words */
         RUBY_CONTEXT_SIZE_AT = 8,
         RUBY_CONTEXT_FRAME = 16,        /* the innermost frame */
@@ -538,6 +541,7 @@ enum {
         RUBY_KIND_EVAL = 0x77770001,
         RUBY_KIND_RESCUE = 0x78880001,
         RUBY_KIND_DUMMY = 0x79990001,   /* outermost frame of each stack, if it has both flags below */
+        RUBY_FLAG_LOCAL = 0x2,          /* the environment is a method's own, and no block's */
         RUBY_FLAG_RUN = 0x20,           /* a run of the interpreter begins with this frame (FINISH) */
         RUBY_FLAG_C = 0x80,             /* a frame of C (CFRAME) */
         RUBY_CODE_BODY = 16,            /* in an iseq: its body, which stays where it is */
@@ -545,13 +549,22 @@ enum {
         RUBY_BODY_SIZE = 0,             /* type, then size in words, four bytes each */
         RUBY_BODY_CODE = 1,             /* address of the instructions */
         RUBY_BODY_PATH = 8,
+        RUBY_BODY_BASE = 9,             /* the method's name; then what it says of itself, `block in total`: */
         RUBY_BODY_LABEL = 10,
         RUBY_BODY_FIRST_LINE = 11,      /* a number of Ruby's */
         RUBY_BODY_PLACE = 12,           /* node, lines and columns: 20 bytes */
-        RUBY_ENTRY_WORDS = 3,           /* words of a method entry: */
+        RUBY_ENTRY_WORDS = 5,           /* words of a method entry: */
         RUBY_ENTRY_FLAGS = 0,
+        RUBY_ENTRY_OTHER = 1,           /* the entry, of one of type VARIABLES */
         RUBY_ENTRY_DEFINITION = 2,
-        RUBY_ENTRY_TYPE = 6,            /* in flags >> 12 & 15 */
+        RUBY_ENTRY_OWNER = 4,           /* the class that has the method */
+        RUBY_ENTRY_VARIABLES = 2,       /* types, in flags >> 12 & 15: an entry with variables of its own, */
+        RUBY_ENTRY_TYPE = 6,            /* a method's */
+        RUBY_CLASS_WORDS = 4,           /* words in a class: */
+        RUBY_CLASS_OBJECT = 0,          /* the object that a singleton is of */
+        RUBY_CLASS_PATH = 3,            /* the name with those of the modules around it */
+        RUBY_CLASS_SHIFT = 48,
+        RUBY_MAX_BLOCKS = 8,            /* blocks in one another, whose method is looked for */
         RUBY_DEFINITION_ID = 32,        /* in a definition: the ID of its first name */
         RUBY_MAX_MODULES = 4096,
         RUBY_MAX_STACK = 1 << 24,       /* words of a stack of values */
@@ -567,7 +580,8 @@ enum {
  */
 struct ruby_process {
         uint64_t generation;            /* generation of the process' row; another = void */
-        uint64_t variable;              /* module and offset of each thread's pointer to its context */
+        /* module and offset of each thread's pointer to its context; with `owner` the pointer of all */
+        uint64_t variable;
         uint64_t machine;               /* the pointer to Ruby's virtual machine */
         uint64_t evaluator, evaluator_size;     /* vm_exec() */
         uint64_t core, core_size;       /* vm_exec_core(), which it calls; 0 = not known */
@@ -580,7 +594,8 @@ struct ruby_process {
         uint16_t ractor;                /* in a thread */
         uint16_t running;               /* in a ractor: context of the thread that took the lock last */
         uint16_t compiled;              /* in a body: code that a JIT has made, or a small number */
-        uint16_t reserved[2];
+        uint16_t owner;                 /* in a thread: pthread_self(); 0 = each thread has a variable */
+        uint16_t class;                 /* in a class: RUBY_CLASS_WORDS; 0 = classes are not read */
 };
 
 /*
@@ -599,6 +614,14 @@ static inline uint32_t ruby_cookie(const uint64_t *body) {
                 body[RUBY_BODY_PLACE + 1] * 0x165667b19e3779f9ull;
         mixed ^= mixed >> 29;
         return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed;
+}
+
+/* Tells a class from another one that has its place after it, 16 bits. @words: in the class. */
+static inline uint64_t ruby_class_cookie(const uint64_t *words) {
+        uint64_t mixed = words[RUBY_CLASS_OBJECT] * 0x9e3779b97f4a7c15ull ^
+                words[RUBY_CLASS_PATH] * 0xc2b2ae3d27d4eb4full;
+
+        return (mixed ^ mixed << 16) >> RUBY_CLASS_SHIFT;
 }
 
 /*

@@ -137,6 +137,7 @@ struct python {
         uint32_t leaf_line;             /* of entries[0], if the first native frame is met; 0 = not known */
         uint32_t has_leaf;              /* Ruby alone: its innermost frame was read; */
         uint32_t is_in_core;            /* the native frame that was left last is the core's */
+        uint32_t has_thirds;            /* frames have three words */
         struct {
                 uint64_t pc, sp, bp, bx;
                 uint32_t n_frames, limit;
@@ -171,6 +172,7 @@ struct python {
         uint8_t code_bytes[PYTHON_MAX_CODE + 8] __attribute__((aligned(8)));
         struct python_awaits awaits;
         struct python_word_pair entries[PYTHON_MAX_CHAIN];
+        uint64_t thirds[PYTHON_MAX_CHAIN];      /* third words of entries; of Ruby alone */
 };
 
 static inline bool python_read(uint64_t address, uint64_t *to) {
@@ -691,6 +693,7 @@ static inline void python_clear(struct python *python) {
         python->cold_size = 0;
         python->core_size = 0;
         python->is_in_core = 0;
+        python->has_thirds = 0;
         python->root_size = 0;
         python->is_counted = 0;
         python->n_runs = 0;
@@ -884,6 +887,7 @@ static inline void python_wait_for_next(struct unwind *unwind, struct python *py
 static inline bool python_write(struct unwind *unwind, struct python *python, uint64_t *frames) {
         uint32_t at = python->at, n = unwind->n_frames;
         uint64_t first, second;
+        uint32_t words = python->has_thirds ? RUNTIME_MAX_WORDS : RUNTIME_PYTHON_WORDS;
 
         if (at >= python->end || at >= PYTHON_MAX_CHAIN) {
                 if (python->mode == PYTHON_WRITES_REST)
@@ -912,17 +916,19 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
                 }
                 return true;
         }
-        if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
+        if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_MAX_WORDS)
                 return rules_end(unwind, ABI_STACK_DEPTH);
         barrier_var(n);
-        if (n > UNWIND_MAX_FRAMES - RUNTIME_PYTHON_WORDS)
+        if (n > UNWIND_MAX_FRAMES - RUNTIME_MAX_WORDS)
                 return false;
         frames[n] = first;
         frames[n + 1] = second;
+        if (python->has_thirds)
+                frames[n + 2] = python->thirds[at];
         python->at = at + 1;
         python->n_written++;
-        unwind->n_frames = n + RUNTIME_PYTHON_WORDS;
-        unwind->limit += RUNTIME_PYTHON_WORDS - 1;
+        unwind->n_frames = n + words;
+        unwind->limit += words - 1;
         if (python->is_single && python->mode == PYTHON_WRITES)
                 python_wait_for_next(unwind, python);
         return true;

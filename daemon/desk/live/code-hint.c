@@ -38,9 +38,9 @@ static const struct {
         { "luajit", "no flag of LuaJIT names such code" },
         { "libluajit", "no flag of LuaJIT names such code" },
         { "php", "opcache.jit_debug=0x10 names such code" },
-        { "ruby", "methods of 3.1 are read by themselves; "
+        { "ruby", "methods of 2.7, 3.1 and 3.3 are read by themselves; "
                 "`ruby --yjit-perf` (3.3 and newer) names such code" },
-        { "libruby", "methods of 3.1 are read by themselves; "
+        { "libruby", "methods of 2.7, 3.1 and 3.3 are read by themselves; "
                 "`ruby --yjit-perf` (3.3 and newer) names such code" },
 };
 

@@ -50,8 +50,13 @@ def cookie(body):
     return (mixed >> 32 ^ mixed) & 0xffffffff
 
 
-def words(kind, what, second=0):
-    return struct.pack("<2Q", what | kind << 48, second & MASK)
+def class_cookie(owner, path):
+    mixed = (owner * 0x9e3779b97f4a7c15 ^ path * 0xc2b2ae3d27d4eb4f) & MASK
+    return (mixed ^ mixed << 16) >> 48 & 0xffff
+
+
+def words(kind, what, second=0, third=0):
+    return struct.pack("<3Q", what | kind << 48, second & MASK, third & MASK)
 
 
 def write(folder, name, data):
@@ -97,6 +102,46 @@ def names():
     write("ruby", "n-long", b"n" + words(METHOD, BASE + 0x100, cookie(body) << 32 | 60) + memory.bytes)
 
 
+def classes():
+    """By the layout of 3.3: a text of 24 bytes and more, a class, a module, and one's own."""
+    memory = Memory(0x2000)
+
+    def text(offset, bytes_):
+        memory.put(offset, STRING, 0, len(bytes_))
+        memory.bytes[offset + 24:offset + 24 + len(bytes_)] = bytes_
+
+    text(0x400, b"block in total")
+    text(0x480, b"total")
+    text(0x500, b"/srv/app/cart.rb")
+    text(0x580, b"Shop::Cart")
+    body = memory.body(0x100, size=200 << 32, code=0x77000000, path=BASE + 0x500, label=BASE + 0x400,
+                       first_line=9 << 1 | 1)
+    memory.put(0x100 + 8 * 9, BASE + 0x480)
+    memory.put(0x100 + 112, BASE + 0x1000, 0, 1)
+    memory.put(0x1000, 12)
+    memory.put(0x700, 2)                                # a class
+    memory.put(0x700 + 128, 0, 0, 0, BASE + 0x580)
+    memory.put(0x800, 2 | 1 << 12)                      # that class' own
+    memory.put(0x800 + 128, BASE + 0x700)
+    of_class, of_own = class_cookie(0, BASE + 0x580), class_cookie(BASE + 0x700, 0)
+    for name, third in {"class": of_class << 48 | BASE + 0x700, "own": of_own << 48 | BASE + 0x800, "no-class": 0,
+                        "other-class": (of_class ^ 1) << 48 | BASE + 0x700, "far-class": MASK, "near-end": BASE + 0x1ff8,
+                        "odd-class": BASE + 0x701}.items():
+        write("ruby", f"n-3-{name}", b"2n" + words(METHOD, BASE + 0x100, cookie(body) << 32 | 7, third) + memory.bytes)
+    memory.put(0x800 + 128, BASE + 0x800)
+    own = class_cookie(BASE + 0x800, 0) << 48 | BASE + 0x800
+    write("ruby", "n-3-own-of-itself", b"2n" + words(METHOD, BASE + 0x100, cookie(body) << 32 | 7, own) + memory.bytes)
+    memory.put(0x580, STRING | APART, 0, MASK, BASE + 0x900)
+    memory.bytes[0x900:0x1000] = b"\xff" * 0x700
+    write("ruby", "n-3-long-class", b"2n" + words(METHOD, BASE + 0x100, cookie(body) << 32 | 7,
+                                                of_class << 48 | BASE + 0x700) + memory.bytes)
+    for position in range(6):
+        memory.put(0x1000 + 8 * position, 10 if position < 2 else 0)
+    memory.put(0x100 + 120, BASE + 0x1000, 0, 6, BASE + 0x1100)
+    memory.put(0x1100, 6)
+    write("ruby", "n-2-no-line", b"0n" + words(METHOD, BASE + 0x100, cookie(body) << 32 | 1) + memory.bytes)
+
+
 def codes():
     functions = {
         "current": "4883ec08 66488d3dace21900 666648e84c50e2ff 488b00 488b4030 488b4010 4883c408 c3",
@@ -106,6 +151,24 @@ def codes():
         "lock": "498b7e18 498b4628 48398708020000 740f",
         "name": "4889f8 48c1e804 4881ffa9000000 0f47f8 31f6 e978ddffff",
         "names": "725f 488b3d78851a00 89de c1ee09 488b07"}
+    others = {
+        "0": {"current": "488b05b1911500 488b00 488b4038 488b4010 c3", "names": "c1ee09 4883ec08 488b3d1a231600 488b07",
+              "stack": "488b0551292800 488b00 4889e1 488b9098000000 488988a0000000 488b80a8000000",
+              "name": "4889f8 48c1e804 4881ffa8000000 0f47f8 85ff 7413 3b3d35061600 770b 31f6 e90ce3ffff",
+              "text": "751f 48c1ee0e 488d7b10",
+              "lines": "8b8788000000 4c8b6778 488baf90000000 4898 4d8d24c4"},
+        "2": {"collector": "488d057d2b3700 488b00 4885c0 7415 488b8018050000 0fb64010 c0e805 83e001 c3",
+              "lock": "488b7818 488b4030 48398780010000", "class": "488b8798000000 ba04000000 4885c0 480f44c2 c3",
+              "name": "4889f8 31f6 48c1e804 4881ffa9000000 480f47f8 e963e1ffff",
+              "other-name": "4889f8 31f6 48c1ef04 483da9000000 480f46f8 e984e0ffff",
+              "names": "488b3d89172300 89d6 c1ee09 488b07", "text": "488b7710 4883c718 f6430120",
+              "line": "4883ec08 488b7f10 e87facffff", "tail": "415f e98df5ffff", "frames": "4983c738",
+              "lines": "8b8780000000 488b5f70 4c8ba788000000 4898 488d0440"}}
+    for release, some in others.items():
+        for name, code in some.items():
+            code = bytes.fromhex(code)
+            for n in (len(code), len(code) - 1, len(code) // 2):
+                write("ruby", f"d-{release}-{name}-{n}", release.encode() + b"d" + code[:n])
     for name, code in functions.items():
         code = bytes.fromhex(code)
         write("ruby", f"d-{name}", b"d" + code)
@@ -127,10 +190,11 @@ def entry(**more):
               "evaluator_size": 0x100, "core": TEXT + 0x200, "core_size": 0x100}
     small = {"frame_size": 64, "thread": 48, "stack_start": 0x90, "stack_size": 0xa0, "space": 0x28,
              "space_flags": 16, "collects": 32, "ractor": 0x18, "running": 0x40,
-             "compiled": 0x118}
+             "compiled": 0x118, "owner": 0, "class": 0}
+    more = {name.rstrip("_"): value for name, value in more.items()}
     fields.update({name: value for name, value in more.items() if name in fields})
     small.update({name: value for name, value in more.items() if name in small})
-    return struct.pack("<7Q10H4x", *fields.values(), *small.values())
+    return struct.pack("<7Q12H", *fields.values(), *small.values())
 
 
 def frame(i):
@@ -159,7 +223,7 @@ def walk():
         memory.put(0x2100 + 32 * i, BASE + 0x2c00, 0, kind)
         memory.put(0x2810 + 64 * i, BASE + 0x3000 + 512 * i)
         memory.body(0x3000 + 512 * i if i < 6 else 0x3000, size=20 << 32, code=0x77000000, label=i)
-    memory.put(0x2c00, 6 << 12, 0, BASE + 0x2c40)
+    memory.put(0x2c00, 6 << 12, 0, BASE + 0x2c40, 0, BASE + 0x2d00)
     memory.put(0x2c60, 0x1001)
 
     def case(name, *changes, head=entry()):
@@ -192,11 +256,22 @@ def walk():
     case("everything-is-core", head=entry(core=0, core_size=MASK))
     case("frames-of-no-size", head=entry(frame_size=0))
     case("far-fields", head=entry(thread=65535, stack_start=65535, stack_size=65535, space=65535, ractor=65535,
-                                  running=65535, compiled=65535))
+                                  running=65535, compiled=65535, owner=65535, class_=65535))
+    # 3.3: classes, of the block by its outer environment, of C, none, in a ring; 2.7: one context for all
+    local = (0x2100 + 32 * 2 + 16, IS_METHOD | 2)
+    case("classes", (0x2108, BASE + 0x2110 + 32 * 2), local, head=entry(class_=128))
+    case("classes-of-a-ring", (0x2108, BASE + 0x2110), local, head=entry(class_=128))
+    case("classes-behind-variables", (0x2100 + 32 * 2, BASE + 0x2c80), local, (0x2c80, 2 << 12, BASE + 0x2c80),
+         head=entry(class_=128))
+    case("classes-that-are-far", (0x2c20, MASK - 7), local, head=entry(class_=128))
+    for name, owner in {"only-context": BASE + 0x1000, "only-context-of-another": BASE}.items():
+        case(name, (0x1120, BASE + 0x1300, BASE + 0x1180), (0x1448, owner), (0x1108, 0, BASE + 0x1120),
+             head=entry(variable=BASE + 0x1120, machine=BASE + 0x1128, owner=72, ractor=0))
 
 
 if __name__ == "__main__":
     names()
+    classes()
     codes()
     answers()
     walk()

@@ -27,7 +27,7 @@ Test(code_hint, is_the_flag_of_the_machine) {
                 { "libjulia-internal.so.1", "ENABLE_JITPROFILING=1" },
                 { "php8.2", "opcache.jit_debug" },
                 { "ruby3.3", "`ruby --yjit-perf` (3.3 and newer)" },
-                { "libruby-3.1.so.3.1.2", "methods of 3.1 are read by themselves" },
+                { "libruby-3.1.so.3.1.2", "methods of 2.7, 3.1 and 3.3 are read by themselves" },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(files); i++) {

@@ -5,15 +5,16 @@
 #                                                   but `collected`
 #        ruby victim-ruby.rb --print    Ruby's own word on each chain, by caller_locations(), as JSON:
 #                                       {chain: [[[label, line, path], …], …]}, the outermost first: one for each
-#                                       call of `burn`
+#                                       call of `burn`. From 3.2 on labels have classes, as those of 3.4 have
 require 'json'
+require 'fiber'
 
 PRINT = ARGV.delete('--print')
 THREADS = ARGV.delete('--threads')
 ROUNDS = 4000
 
 def burn(seed)
-  $seen << caller_locations(0).reverse.map { |at| [at.label, at.lineno, at.path] } if PRINT
+  Truth.add(caller_locations(0)) if PRINT
   total = seed
   i = 0
   while i < ROUNDS
@@ -22,6 +23,68 @@ def burn(seed)
     i += 1
   end
   total
+end
+
+# Labels with classes: of methods of C by what was called and has not returned, of others by where they are. First
+# all chains are called, then once more to be watched: from then on calls have frames where they had none
+module Truth
+  CALLS = Hash.new { |calls, fiber| calls[fiber] = [] }
+  CHAINS = Hash.new { |chains, name| chains[name] = [] }
+  WATCHED = Hash.new { |watched, name| watched[name] = [] }
+  HAS_CLASSES = RUBY_VERSION >= '3.2' && RUBY_VERSION < '3.4'
+
+  def self.begin(name)
+    @name = name
+  end
+
+  def self.add(chain)
+    @is_watched ? WATCHED[@name] << @last : CHAINS[@name] << chain
+  end
+
+  def self.watch
+    @is_watched = true
+    TracePoint.new(:c_call, :c_return, :call) do |at|
+      calls = CALLS[Fiber.current]
+      case at.event
+      when :c_call then calls << [at.defined_class, at.method_id.to_s]
+      when :c_return then calls.pop if calls.last == [at.defined_class, at.method_id.to_s]
+      else @last = calls.dup if at.method_id == :burn
+      end
+    end.enable
+  end
+
+  def self.of(name)
+    CHAINS[name].each_with_index.map { |chain, i| labels(chain, WATCHED[name][i].to_a.dup).reverse }.uniq
+  end
+
+  def self.labels(chain, calls)
+    chain.each_with_index.map do |at, i|
+      call = at.lineno.to_i == chain[i + 1]&.lineno.to_i && calls.rindex { |_, name| name == at.label }
+      if call
+        label = with_class(calls[call][0], at.label)
+        calls.pop(calls.size - call)
+      elsif HAS_CLASSES && !at.base_label.match?(/\A<(main|class:)/)
+        label = at.label.delete_suffix(at.base_label) + with_class(owner(at), at.base_label)
+      end
+      [label || at.label, at.lineno, at.path]
+    end
+  end
+
+  def self.with_class(owner, name)
+    return name unless owner
+    return owner.name ? "#{owner.name}##{name}" : name unless owner.singleton_class?
+
+    owner.attached_object.is_a?(Module) ? "#{owner.attached_object.name}.#{name}" : name
+  end
+
+  # Who has a method of this name in this file, the last one that begins in front of the line
+  def self.owner(at)
+    @owners ||= ObjectSpace.each_object(Module).flat_map { |m| [m, m.singleton_class] }.uniq
+    found = @owners.select { |m| m.method_defined?(at.base_label, false) || m.private_method_defined?(at.base_label, false) }
+    found = found.map { |m| [m, m.instance_method(at.base_label).source_location] }
+    found = found.select { |m, (path, line)| path == at.path && line && line <= at.lineno.to_i }
+    found.max_by { |m, (path, line)| [line, m.singleton_class? ? 0 : 1] }&.first
+  end
 end
 
 module Counts
@@ -208,12 +271,18 @@ CHAINS = {
 wanted = CHAINS.slice(*ARGV)
 wanted = CHAINS.reject { |name, _| name == 'collected' } if wanted.empty?
 if PRINT
-  said = wanted.map do |name, chain|
-    $seen = []
-    chain.call
-    [name, $seen.uniq]
+  call_all = lambda do
+    wanted.each do |name, chain|
+      Truth.begin(name)
+      chain.call
+    end
   end
-  puts JSON.generate(said.to_h)
+  call_all.call
+  if Truth::HAS_CLASSES
+    Truth.watch
+    call_all.call
+  end
+  puts JSON.generate(wanted.to_h { |name, _| [name, Truth.of(name)] })
   exit
 end
 $stdout.sync = true

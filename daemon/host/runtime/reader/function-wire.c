@@ -63,8 +63,9 @@ static int ask_name(void *userdata, WorkerSession *worker) {
 
 int function_link_name(FileLink *link, uint32_t magic, const uint64_t *words, ReaderFunction *function,
                        int *said) {
-        Asked asked = { .question = { .magic = magic, .words = { words[0], words[1] } },
-                        .function = function };
+        Asked asked = { .question = { .magic = magic }, .function = function };
+
+        memcpy(asked.question.words, words, runtime_frame_words(*words) * sizeof(*words));
 
         return file_link_ask(link, ask_name, &asked, said);
 }

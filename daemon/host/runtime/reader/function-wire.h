@@ -14,6 +14,7 @@
  *     answer    FunctionSaid: NAME, texts
  */
 
+#include "border/runtime_abi.h"
 #include "host/runtime/reader/file-link.h"
 #include "host/runtime/reader/reader-function.h"
 #include "host/runtime/reader/reader-handle.h"
@@ -25,7 +26,7 @@ typedef enum FunctionWireKind {
 
 typedef struct FunctionQuestion {
         uint32_t magic, zero;
-        uint64_t words[2];
+        uint64_t words[RUNTIME_MAX_WORDS];      /* a frame's, then zeros */
 } FunctionQuestion;
 
 /* Begins as a ReaderSaid. */
@@ -36,7 +37,7 @@ typedef struct FunctionSaid {
         uint16_t n_name, n_file;        /* bytes of each text that follows, with its NUL; NAME */
 } FunctionSaid;
 
-_Static_assert(sizeof(FunctionSaid) == 24 && sizeof(FunctionQuestion) == 24, "no hidden bytes");
+_Static_assert(sizeof(FunctionSaid) == 24 && sizeof(FunctionQuestion) == 32, "no hidden bytes");
 
 /* Pure. Whether an answer to a question of @magic and @kind is one that may come. */
 bool function_wire_check(const FunctionSaid *said, uint32_t magic, FunctionWireKind kind);

@@ -14,6 +14,7 @@
 
 #include "border/runtime_abi.h"
 #include "host/runtime/reader/reader-function.h"
+#include "host/runtime/ruby/ruby-program.h"
 
 typedef struct RubyReader {
         /* Reads @size bytes at @address. Return: whether all of them could be read. */
@@ -21,6 +22,7 @@ typedef struct RubyReader {
         void *userdata;
         uint64_t ids;                   /* address of the pointer to the array of names */
         uint64_t last_operator;
+        const RubyLayout *layout;
 } RubyReader;
 
 enum {
@@ -30,6 +32,7 @@ enum {
 
 /*
  * @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, as `total`, `block in total`,
- * `<main>` or `(gc)`; RUBY_CODE_E_GONE.
+ * `<main>` or `(gc)`, and with classes as Ruby 3.4 writes them, `Cart#total`, `Cart.made`,
+ * `block in Cart#total`; RUBY_CODE_E_GONE.
  */
 int ruby_code_name(const RubyReader *reader, const uint64_t *words, ReaderFunction *function);

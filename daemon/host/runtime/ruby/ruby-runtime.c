@@ -85,8 +85,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 .evaluator_size = opened->evaluator_size,
                 .core = opened->core + subject->bias,
                 .core_size = opened->core_size,
-                .frame_size = opened->frame_size,
-                .thread = opened->thread,
+                .frame_size = opened->layout.frame_size,
+                .thread = opened->layout.thread,
                 .stack_start = opened->stack_start,
                 .stack_size = opened->stack_size,
                 .space = opened->space,
@@ -94,7 +94,9 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 .collects = opened->collects,
                 .ractor = opened->ractor,
                 .running = opened->running,
-                .compiled = opened->compiled,
+                .compiled = opened->layout.compiled,
+                .owner = opened->layout.owner,
+                .class = opened->layout.class,
         };
         return 0;
 }
@@ -104,7 +106,8 @@ static int name(RubyState *state, const uint64_t *words, int *said) {
         const RubyReader reader = { .read = reader_process_read,
                                     .userdata = &state->process,
                                     .ids = state->opened.ids + state->process.bias,
-                                    .last_operator = state->opened.last_operator };
+                                    .last_operator = state->opened.last_operator,
+                                    .layout = &state->opened.layout };
 
         if (state->process.link)
                 return function_link_name(state->process.link, RUBY_WIRE_MAGIC, words, &state->function,

@@ -52,5 +52,6 @@ void ruby_serve(int socket, int fd, const ReaderRequest *first) {
                 return;
         reader.ids = opened.ids + first->bias;
         reader.last_operator = opened.last_operator;
+        reader.layout = &opened.layout;
         function_wire_serve(socket, RUBY_WIRE_MAGIC, name, &reader);
 }

@@ -369,7 +369,7 @@ static void check_runtimes(Doctor *doctor) {
                            v8 ? "Node.js (18 and newer)" : "", (java || python || v8) && php ? ", " : "",
                            php ? "PHP (7.4 and newer)" : "", (java || python || v8 || php) && beam ? ", " : "",
                            beam ? "Erlang and Elixir (OTP 25)" : "",
-                           (java || python || v8 || php || beam) && ruby ? ", " : "", ruby ? "Ruby (3.1)" : "",
+                           (java || python || v8 || php || beam) && ruby ? ", " : "", ruby ? "Ruby (2.7, 3.1, 3.3)" : "",
                            config_has_runtime(doctor->config, other_jvm_runtime.name)
                                    ? ", those of OpenJ9, Zing and native-image are walked natively"
                                    : "");

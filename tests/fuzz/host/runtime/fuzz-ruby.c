@@ -2,7 +2,8 @@
 
 /*
  * Fuzz: Ruby that nobody has made. The input is a letter, then code of a function that says the layout (d),
- * memory with code, tables of lines, arrays and texts (n), or a FunctionSaid with texts (s). A layout lies
+ * memory with code, tables of lines, arrays, texts and classes (n), or a FunctionSaid with texts (s). A digit
+ * in front of the letter chooses the release: 2.7, 3.1 or 3.3. A layout lies
  * within its bounds, a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus:
  * make-ruby-corpus.py.
  */
@@ -22,6 +23,7 @@ enum {
         CODE = 0x1000,
 };
 
+static const RubyLayout *layout;
 static const uint8_t *memory;
 static size_t memory_size;
 
@@ -34,11 +36,10 @@ static bool read_memory(void *userdata, uint64_t address, void *to, size_t size)
 
 static void decode(const uint8_t *data, size_t size) {
         const RubyCode code = { data, size, CODE };
-        RubyOpened opened = { 0 };
+        RubyOpened opened = { .layout = *layout };
         uint64_t target;
 
-        if (ruby_decode_current(&code, &opened) && opened.thread > RUBY_CONTEXT_SIZE - 8)
-                abort();
+        ruby_decode_current(&code, &opened);
         if (ruby_decode_stack(&code, &opened) &&
             (opened.stack_start > RUBY_CONTEXT_SIZE - 8 || opened.stack_size > RUBY_CONTEXT_SIZE - 8))
                 abort();
@@ -49,6 +50,12 @@ static void decode(const uint8_t *data, size_t size) {
         if (ruby_decode_name(&code, &opened, &target) && !opened.last_operator)
                 abort();
         ruby_decode_names(&code, &opened);
+        ruby_decode_text(&code, &opened);
+        ruby_decode_class(&code, &opened);
+        ruby_decode_lines(&code, &opened);
+        ruby_decode_frames(&code, &opened);
+        ruby_decode_line(&code, &target);
+        ruby_decode_tail(&code, &target);
 }
 
 static void check(const ReaderFunction *function) {
@@ -60,10 +67,10 @@ static void check(const ReaderFunction *function) {
                 abort();
 }
 
-/* Two words of a frame, then memory. */
+/* The words of a frame, then memory. */
 static void name(const uint8_t *data, size_t size) {
-        const RubyReader reader = { .read = read_memory, .ids = IDS, .last_operator = 169 };
-        uint64_t words[2];
+        const RubyReader reader = { .read = read_memory, .ids = IDS, .last_operator = 169, .layout = layout };
+        uint64_t words[RUNTIME_RUBY_WORDS];
         ReaderFunction function;
 
         if (size < sizeof(words))
@@ -91,6 +98,14 @@ static void hear(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        static const char *const releases[] = { "2.7.4", "3.1.2", "3.3.8" };
+
+        layout = ruby_layout_find(releases[1]);
+        if (size && data[0] >= '0' && data[0] < '3') {
+                layout = ruby_layout_find(releases[data[0] - '0']);
+                data++;
+                size--;
+        }
         if (!size)
                 return 0;
         if (data[0] == 'd')

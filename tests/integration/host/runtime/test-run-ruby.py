@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ruby under the daemon, without a flag: methods and lines of tests/victims/ruby/victim-ruby.rb are what Ruby
-has said of the same chains."""
+has said of the same chains. With --long also releases of other suites of Debian (SPANPROF_TEST_RUBIES names
+more programs than this machine's)."""
 import oracle
 
 oracle.enter()
 
 import collections
 import json
+import os
 import re
 import shutil
 
+import rubies
 import session
 import tap
 
@@ -24,8 +27,19 @@ MOST_BESIDE = 4         # methods of such a way
 CHAIN = re.compile(r"block( \([23] levels\))? in <main>")  # what calls a chain, and the chain's own block
 
 
+def all_rubies():
+    given = [path for path in os.environ.get("SPANPROF_TEST_RUBIES", "").split(":") if path]
+    fetched = map(rubies.fetched, rubies.SUITES) if tap.LONG else []
+    return list(filter(None, (*given, *fetched, shutil.which("ruby")))) or tap.skip("tool: ruby is not installed")
+
+
 def ruby():
-    return shutil.which("ruby") or tap.skip("tool: ruby is not installed")
+    return all_rubies()[-1]
+
+
+def plain(name):
+    """A method without its class."""
+    return re.sub(r"^((?:block .*|rescue) in )?[\w:]+[.#](?=.)", r"\1", name)
 
 
 def own(names, chain):
@@ -34,9 +48,9 @@ def own(names, chain):
     return chain[next(calls, len(names) if names[:1] == ["<main>"] else 0):]
 
 
-def truth_of(test):
+def truth_of(test, program):
     """[[(label, line), …], …] as Ruby says of each call of `burn`."""
-    said = json.loads(test.run_command([ruby(), SOURCE, "--print"], expect=0).stdout)
+    said = json.loads(test.run_command([program, SOURCE, "--print"], expect=0).stdout)
     return [own([label for label, _, _ in chain], [(label, line) for label, line, _ in chain])
             for some in said.values() for chain in some]
 
@@ -46,7 +60,7 @@ def chain_of(sample):
     frames = [f for f in reversed(sample.frames) if f.type == "ruby"]
     if frames and frames[-1].name == "(gc)":
         frames.pop()
-    if [f.name for f in frames[-2:]] == ["burn", "*"]:
+    if [plain(f.name) for f in frames[-2:]] == ["burn", "*"]:
         frames.pop()            # code that YJIT has made calls it
     return own([f.name for f in frames], frames)
 
@@ -67,8 +81,8 @@ def lines_of(frames, truth):
 
 
 class Ruby(session.NamingCase):
-    def sampled(self, *arguments, options=(), count=N):
-        child = self.spawn([ruby(), *options, SOURCE, *arguments])
+    def sampled(self, program, *arguments, options=(), count=N):
+        child = self.spawn([program, *options, SOURCE, *arguments])
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
         self.wait_for(run, lambda samples: sum(bool(chain_of(s)) and is_named(s) for s in samples) >= count,
@@ -80,10 +94,10 @@ class Ruby(session.NamingCase):
         self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
         return [s for s in samples if s.time_ns >= begin]
 
-    def check(self, what, samples):
+    def check(self, what, program, samples):
         """Stacks in `burn` are those that Ruby has said. Others are on the way to it, or back: their chains begin
         as one of those does, and go on to few methods."""
-        truth = truth_of(self)
+        truth = truth_of(self, program)
         chains = [[label for label, _ in chain] for chain in truth]
         begins = {tuple(chain[:n]) for chain in chains for n in range(len(chain))}
         verdicts, wrong, lines, ends = (collections.Counter() for _ in range(4))
@@ -93,7 +107,7 @@ class Ruby(session.NamingCase):
             ends[sample.attributes.get("profile.stack.truncated")] += sample.value
             if not is_named(sample):
                 said = "unnamed"
-            elif "burn" in names:
+            elif "burn" in map(plain, names):
                 said = "whole" if names in chains else "wrong"
             elif not any(f.type == "ruby" for f in sample.frames):
                 said = "none"
@@ -109,7 +123,7 @@ class Ruby(session.NamingCase):
         print(f"# {what}: {n} samples, {dict(verdicts)}, ends {dict(ends)}", flush=True)
         print(f"# lines: {dict(lines.most_common(8))}", flush=True)
         print(f"# wrong: {dict(wrong.most_common(3))}", flush=True)
-        self.assertFalse(wrong)
+        self.assertFalse(wrong, program)
         self.assertGreaterEqual(verdicts["whole"] + verdicts["beside"], WHOLE * (n - verdicts["unnamed"]))
         self.assertGreater(verdicts["whole"], n / 2)
         self.assertLess(verdicts["unnamed"], 0.1 * n)
@@ -119,32 +133,37 @@ class Ruby(session.NamingCase):
         self.assertEqual(set(lines), {("caller", "right"), ("leaf", leaf)})
 
     def test_chains_and_lines(self):
-        self.check_lines(self.check("interpreted", self.sampled())[0])
+        for program in all_rubies():
+            self.check_lines(self.check(f"{program}, interpreted", program, self.sampled(program))[0])
 
     def test_threads_have_chains_of_their_own(self):
-        samples = self.sampled("--threads")
-        self.check_lines(self.check("threads", samples)[0])
-        threads = {s.attributes["thread.id"] for s in samples if chain_of(s)}
-        self.assertEqual(len(threads), 3)
+        for program in all_rubies():
+            samples = self.sampled(program, "--threads")
+            threads = {s.attributes["thread.id"] for s in samples if chain_of(s)}
+            self.assertEqual(len(threads), 3)
+            # Ruby's own timer runs no method
+            samples = [s for s in samples if s.attributes["thread.id"] in threads]
+            self.check_lines(self.check(f"{program}, threads", program, samples)[0])
 
     def test_code_made_at_run_time_keeps_methods_of_ruby(self):
         """Native callers of that code are not known: the chain is. Its innermost method has no line."""
         if "+YJIT" not in self.run_command([ruby(), "--yjit", "-v"]).stdout:
             tap.skip("library: Ruby is without YJIT")
-        lines, ends = self.check("yjit", self.sampled(options=["--yjit"]))
+        lines, ends = self.check("yjit", ruby(), self.sampled(ruby(), options=["--yjit"]))
         self.assertEqual({key for key in lines if key[0] == "caller"}, {("caller", "right")})
         self.assertEqual({key for key in lines if key[0] == "leaf"} - {("leaf", "0"), ("leaf", "right")}, set())
         self.assertGreater(lines["leaf", "0"], lines["leaf", "right"], "who calls `*` has a line")
         self.assertGreater(ends["no_rows"], 0.5 * sum(ends.values()), ends)
 
     def test_the_collector_is_marked_where_it_runs(self):
-        marked, rest = collections.Counter(), collections.Counter()
-        for sample in self.sampled("collected", "plain", count=400):
-            names = [f.name for f in sample.frames if f.type == "ruby"]
-            (marked if "(gc)" in names else rest)[tuple(names[:3])] += sample.value
-        self.assertGreater(marked["(gc)", "start", "collect"], 0.9 * sum(n for names, n in {**rest, **marked}.items()
-                                                                         if "collect" in names), (marked, rest))
-        self.assertFalse([names for names in marked if "burn" in names])
+        for program in all_rubies():
+            marked, rest = collections.Counter(), collections.Counter()
+            for sample in self.sampled(program, "collected", "plain", count=400):
+                names = [plain(f.name) for f in sample.frames if f.type == "ruby"]
+                (marked if "(gc)" in names else rest)[tuple(names[:3])] += sample.value
+            collects = sum(n for names, n in {**rest, **marked}.items() if "collect" in names)
+            self.assertGreater(marked["(gc)", "start", "collect"], 0.9 * collects, (program, marked, rest))
+            self.assertFalse([names for names in marked if "burn" in names])
 
     def test_threads_that_wait_for_the_collectors_are_not_marked(self):
         """Who sleeps wakes while the other thread collects, and waits for Ruby's lock."""
@@ -169,12 +188,13 @@ class Ruby(session.NamingCase):
         self.assertEqual(sum(marks(result.waits, True, "waits") + marks(result.samples, False, "waits")), 0)
 
     def test_a_release_is_named_by_targets(self):
-        child = self.spawn([ruby(), SOURCE, "plain"])
-        child.wait_for("ready")
-        said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
-        child.stop(9)
-        release = self.run_command([ruby(), "-e", "print RUBY_VERSION"], expect=0).stdout
-        self.assertIn(f"  Ruby {release}  ", said)
+        for program in all_rubies():
+            child = self.spawn([program, SOURCE, "plain"])
+            child.wait_for("ready")
+            said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+            child.stop(9)
+            release = self.run_command([program, "-e", "print RUBY_VERSION"], expect=0).stdout
+            self.assertIn(f"  Ruby {release}  ", said)
 
     def test_a_program_that_sleeps_shows_its_methods(self):
         """`spanprof stacks`: by the rules of the kernel half, on the host."""

@@ -2,7 +2,7 @@
 
 /*
  * The lines of bpf/runtimes/ruby.bpf.h themselves, on contexts, frames and native stacks made by hand, by the
- * layout of Ruby 3.1.
+ * layout of Ruby 3.1, and what is other in 2.7 and 3.3.
  *
  * Native frames are 64 bytes each: all text has the row CFA = rsp + 64; evaluator and core are parts of it.
  */
@@ -41,6 +41,7 @@ enum {
         SPACE = HEAP + 0xa000,
         THREAD = HEAP + 0xb000,
         RACTOR = HEAP + 0xc000,
+        CLASSES = HEAP + 0xd000,        /* 256 bytes each */
         DEEP = 0x67000000,              /* another stack of values */
         N_DEEP = PYTHON_MAX_CHAIN + 100,
         DEPTH = 64,
@@ -254,8 +255,9 @@ Test(ruby_walk, a_leaf_in_the_interpreter_is_the_methods) {
 Test(ruby_walk, frames_have_positions_and_those_of_c_have_none) {
         walk_from(LEAF);
         cr_assert_eq(frames[2], (uint64_t)ruby_cookie(at(body(0))) << 32 | 5);
-        cr_assert_eq(frames[5], 0, "`each`");
-        cr_assert_eq(frames[7], (uint64_t)ruby_cookie(at(body(2))) << 32 | 5);
+        cr_assert_eq(frames[6], 0, "`each`");
+        cr_assert_eq(frames[9], (uint64_t)ruby_cookie(at(body(2))) << 32 | 5);
+        cr_assert_eq(frames[3] | frames[7] | frames[10], 0, "classes are not read in 3.1");
         cr_assert_eq(frames[2] >> 32, 0x94082fb6, "by cookie() of make-ruby-corpus.py: %llx",
                      (unsigned long long)frames[2] >> 32);
 }
@@ -265,7 +267,7 @@ Test(ruby_walk, where_a_jit_has_made_code_the_leaf_has_no_position) {
         at(body(2))[0x118 / 8] = 0x7f0000001000;
         walk_from(LEAF);
         cr_assert_eq((uint32_t)frames[2], PYTHON_NO_POSITION);
-        cr_assert_eq((uint32_t)frames[7], 5, "a call stores it");
+        cr_assert_eq((uint32_t)frames[9], 5, "a call stores it");
         at(body(0))[0x118 / 8] = 3;
         walk_from(LEAF);
         cr_assert_eq((uint32_t)frames[2], 5, "a number says that there is none");
@@ -276,7 +278,7 @@ Test(ruby_walk, while_the_collector_runs_a_frame_says_so) {
         walk_from(LEAF);
         CHECK(ABI_STACK_COMPLETE, LEAF, WORD(RUBY_FRAME_COLLECTOR, 0), METHOD(0), TEXT + 2, C(1), METHOD(2),
               METHOD(3), ROOT + 4);
-        cr_assert_eq((uint32_t)frames[4], 5);
+        cr_assert_eq((uint32_t)frames[5], 5);
 }
 
 Test(ruby_walk, while_another_thread_has_the_lock_the_collector_is_that_ones) {
@@ -377,7 +379,7 @@ Test(ruby_walk, of_a_deep_recursion_the_innermost_frames_are_kept) {
         cr_assert_eq(ruby.n_written, DEPTH - 1);
         cr_assert_eq(frames[0], LEAF);
         for (unsigned i = 0; i < ruby.n_written; i++)
-                cr_assert_eq(frames[1 + 2 * i], METHOD(2), "%u", i);
+                cr_assert_eq(frames[1 + 3 * i], METHOD(2), "%u", i);
 }
 
 Test(ruby_walk, of_a_deep_recursion_behind_another_run_too) {
@@ -392,6 +394,89 @@ Test(ruby_walk, of_a_deep_recursion_behind_another_run_too) {
         cr_assert_eq(ruby.n_written, DEPTH - 2);
         for (unsigned i = 0; i < ARRAY_SIZE(begin); word += runtime_frame_words(frames[word]), i++)
                 cr_assert_eq(frames[word], begin[i], "%u", i);
+}
+
+/* The layout of 3.3, of what is said of classes. */
+static void put_classes(void) {
+        process.class = 128;
+        for (unsigned i = 0; i < 8; i++) {
+                at(ENTRIES + 64 * i)[RUBY_ENTRY_OWNER] = CLASSES + 256 * i;
+                at(CLASSES + 256 * i + 128)[RUBY_CLASS_PATH] = 0x2000 + 8 * i;
+        }
+}
+
+static uint64_t class_word(unsigned i) {
+        return ruby_class_cookie(at(CLASSES + 256 * i + 128)) << RUBY_CLASS_SHIFT | (CLASSES + 256 * i);
+}
+
+Test(ruby_walk, methods_have_their_classes_and_blocks_that_of_the_method_around_them) {
+        put_classes();
+        /* the block's outer environment, with a mark */
+        at(VALUES + 0x100)[-1] = VALUES + 0x100 + 32 * 2 + 1;
+        at(VALUES + 0x100 + 32 * 2)[0] |= RUBY_FLAG_LOCAL;
+        at(VALUES + 0x100 + 32 * 3)[0] |= RUBY_FLAG_LOCAL;
+        at(ENTRIES + 64 * 3)[RUBY_ENTRY_FLAGS] = 5 << 12;       /* code of a file: no method's */
+        walk_from(LEAF);
+        CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2), METHOD(3), ROOT + 4);
+        cr_assert_eq(frames[3], class_word(2));
+        cr_assert_eq(frames[7], class_word(1));
+        cr_assert_eq(frames[10], class_word(2));
+        cr_assert_eq(frames[13], 0);
+        cr_assert_eq(frames[3] >> 48, 0x83f, "by class_cookie() of make-ruby-corpus.py: %llx",
+                     (unsigned long long)frames[3] >> 48);
+}
+
+Test(ruby_walk, a_method_with_variables_of_its_own_is_behind_another_entry) {
+        put_classes();
+        at(VALUES + 0x100 + 32 * 2)[0] |= RUBY_FLAG_LOCAL;
+        at(VALUES + 0x100 + 32 * 2)[-2] = ENTRIES + 64 * 6;
+        at(ENTRIES + 64 * 6)[RUBY_ENTRY_FLAGS] = RUBY_ENTRY_VARIABLES << 12;
+        at(ENTRIES + 64 * 6)[RUBY_ENTRY_OTHER] = ENTRIES + 64 * 5;
+        walk_from(LEAF);
+        cr_assert_eq(frames[10], class_word(5));
+        at(ENTRIES + 64 * 6)[RUBY_ENTRY_OTHER] = ENTRIES + 64 * 6;
+        walk_from(LEAF);
+        cr_assert_eq(frames[10], 0, "one is enough");
+}
+
+Test(ruby_walk, a_class_that_cannot_be_read_is_none) {
+        static const uint64_t bad[] = { 0, CLASSES + 4, 1ull << 48, 0x12340000 };
+
+        put_classes();
+        for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+                at(ENTRIES + 64)[RUBY_ENTRY_OWNER] = bad[i];
+                walk_from(LEAF);
+                CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2), METHOD(3), ROOT + 4);
+                cr_assert_eq(frames[7], 0, "%zu", i);
+        }
+        /* environments in a ring */
+        at(VALUES + 0x100)[-1] = VALUES + 0x100;
+        walk_from(LEAF);
+        cr_assert_eq(frames[3], 0);
+}
+
+/* 2.7: a pointer for all threads. */
+static void put_only_context(void) {
+        process.variable = HEAP + 0x20;
+        process.owner = 72;
+        process.ractor = process.running = 0;
+        at(HEAP + 0x20)[0] = CONTEXT;
+        at(THREAD)[72 / 8] = THREAD_POINTER;
+        memset(at(VARIABLE), 0, 16);
+}
+
+Test(ruby_walk, one_context_for_all_is_of_the_thread_that_it_names) {
+        put_only_context();
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, METHOD(0), TEXT + 2, C(1), METHOD(2), METHOD(3), ROOT + 4);
+        at(SPACE)[2] = 1 << 5;
+        cr_assert(walk_from(LEAF));
+        cr_assert_eq(frames[1], WORD(RUBY_FRAME_COLLECTOR, 0));
+        at(THREAD)[72 / 8] = THREAD_POINTER + 0x1000;
+        cr_assert_not(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, NATIVE_ALONE);
+        at(HEAP + 0x20)[0] = 0;
+        cr_assert_not(walk_from(LEAF));
 }
 
 Test(ruby_walk, a_context_of_another_native_stack_is_not_this_ones) {

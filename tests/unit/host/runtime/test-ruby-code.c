@@ -2,7 +2,7 @@
 
 /*
  * Names and lines of code in memory made by hand, by the layout of Ruby 3.1 (rb_iseq_constant_body, RString,
- * RArray, succ_index_table), and what a worker may say of them.
+ * RArray, succ_index_table); what is other in 2.7 and 3.3 (rb_classext_t); what a worker may say of them.
  */
 
 #include <criterion/criterion.h>
@@ -22,6 +22,10 @@ enum {
         ALL_IDS = HEAP + 0x740,
         SOME_IDS = HEAP + 0x780,
         SOME_VALUES = HEAP + 0x8000,
+        BASE = HEAP + 0x900,            /* of 3.3: the method's name, */
+        CLASS_PATH = HEAP + 0x980,      /* its class' name, */
+        CLASS = HEAP + 0xa00,           /* its class, */
+        SINGLETON = HEAP + 0xb00,       /* and that one's own */
         STRING = 5,
         ARRAY = 7,
         APART = 1 << 13,
@@ -40,7 +44,7 @@ static bool read_heap(void *userdata, uint64_t address, void *to, size_t size) {
         return true;
 }
 
-static const RubyReader reader = { .read = read_heap, .ids = IDS, .last_operator = LAST };
+static RubyReader reader = { .read = read_heap, .ids = IDS, .last_operator = LAST };
 
 static uint64_t *at(uint64_t address) {
         return &heap[(address - HEAP) / 8];
@@ -63,22 +67,21 @@ static void put_lines(void) {
         unsigned n = 0;
 
         for (unsigned i = 0; i < N_WORDS; i++) {
-                bool in_blocks = i >= 54;
-                unsigned rest = in_blocks ? i - 54 : 0, bit = rest % 512;
-                uint64_t *block = at(RANKS + 48 + (uint64_t)rest / 512 * 80);
+                unsigned far = i < 54 ? 0 : i - 54, bit = far % 512;
+                uint64_t *block = at(RANKS + 48 + (uint64_t)far / 512 * 80);
 
-                if (in_blocks && !bit)
+                if (i >= 54 && !bit)
                         block[0] = n;
-                if (in_blocks && bit && bit % 64 == 0)
+                if (i >= 54 && bit && bit % 64 == 0)
                         block[1] |= (uint64_t)(n - (uint32_t)block[0]) << (bit / 64 - 1) * 9;
                 if (i % 3 == 0) {
                         int32_t line = 10 + (int32_t)n++;
 
                         memcpy((char *)at(LINES) + (n - 1) * 12, &line, sizeof(line));
-                        if (in_blocks)
+                        if (i >= 54)
                                 block[2 + bit / 64] |= 1ull << bit % 64;
                 }
-                if (!in_blocks)
+                if (i < 54)
                         at(RANKS)[i / 9] |= (uint64_t)n << i % 9 * 7;
         }
         at(BODY)[15] = LINES;
@@ -88,6 +91,7 @@ static void put_lines(void) {
 
 static void setup(void) {
         memset(heap, 0, sizeof(heap));
+        reader.layout = ruby_layout_find("3.1.2");
         n_reads = 0;
         n_good_reads = UINT32_MAX;
         at(BODY)[RUBY_BODY_SIZE] = (uint64_t)N_WORDS << 32;
@@ -111,10 +115,12 @@ static void setup(void) {
 
 TestSuite(ruby_code, .init = setup);
 
+static uint64_t class_word;             /* the third word of frames */
+
 static int name_of(uint64_t kind, uint64_t what, uint32_t cookie, uint32_t position) {
         const uint64_t words[] = { (uint64_t)RUNTIME_RUBY << RUNTIME_KIND_SHIFT | kind << RUBY_KIND_SHIFT |
                                            what,
-                                   (uint64_t)cookie << 32 | position };
+                                   (uint64_t)cookie << 32 | position, class_word };
 
         return ruby_code_name(&reader, words, &function);
 }
@@ -234,6 +240,128 @@ Test(ruby_code, texts_of_other_types_are_none_and_long_ones_are_cut) {
         cr_assert_eq(name_at(1), 0, "no length is believed");
         at(LABEL)[3] = HEAP + sizeof(heap) - 8;
         cr_assert_eq(name_at(1), RUBY_CODE_E_GONE);
+}
+
+/* ---- 2.7 and 3.3 ---- */
+
+/* Code, texts and a class by the layout of 3.3. */
+static void put_three(void) {
+        static const char label[] = "block in total", path[] = "Shop::Cart";
+
+        reader.layout = ruby_layout_find("3.3.8");
+        memmove(&at(BODY)[14], &at(BODY)[15], 32);
+        at(LABEL)[0] = at(CLASS_PATH)[0] = at(BASE)[0] = STRING;
+        at(LABEL)[2] = strlen(label);
+        memcpy(&at(LABEL)[3], label, strlen(label));
+        at(CLASS_PATH)[2] = strlen(path);
+        memcpy(&at(CLASS_PATH)[3], path, strlen(path));
+        at(BASE)[2] = 5;
+        memcpy(&at(BASE)[3], "total", 5);
+        at(BODY)[RUBY_BODY_BASE] = BASE;
+        put_far_text(PATH, HEAP + 0x9000, "/srv/app/cart.rb", 16);
+        at(CLASS)[0] = 2;
+        at(CLASS + 128)[RUBY_CLASS_PATH] = CLASS_PATH;
+        at(SINGLETON)[0] = 2 | 1 << 12;
+        at(SINGLETON + 128)[RUBY_CLASS_OBJECT] = CLASS;
+}
+
+static void choose_class(uint64_t class) {
+        class_word = ruby_class_cookie(at(class + 128)) << RUBY_CLASS_SHIFT | class;
+}
+
+Test(ruby_code, from_3_3_on_methods_have_their_classes) {
+        put_three();
+        choose_class(CLASS);
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_str_eq(function.name, "block in Shop::Cart#total");
+        cr_assert_str_eq(function.file, "/srv/app/cart.rb");
+        cr_assert_eq(function.line, 10 + 99 / 3);
+        choose_class(SINGLETON);
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_str_eq(function.name, "block in Shop::Cart.total");
+        at(CLASS)[0] = 3;
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_str_eq(function.name, "block in Shop::Cart.total", "of a module");
+        class_word = 0;
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_str_eq(function.name, "block in total");
+        at(HEAP + 0x800)[0] = STRING;
+        at(HEAP + 0x800)[2] = 4;
+        memcpy(&at(HEAP + 0x800)[3], "each", 4);
+        choose_class(CLASS);
+        cr_assert_eq(name_of(RUBY_FRAME_C, 514 << 4 | 1, 0, 0), 0);
+        cr_assert_str_eq(function.name, "Shop::Cart#each");
+}
+
+Test(ruby_code, what_is_no_class_in_force_is_left_out) {
+        put_three();
+        choose_class(CLASS);
+        at(CLASS)[0] = 1;
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_str_eq(function.name, "block in total", "an object");
+        at(CLASS)[0] = 2;
+        at(CLASS + 128)[RUBY_CLASS_PATH] = PATH;
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_str_eq(function.name, "block in total", "another class than the sample's");
+        choose_class(CLASS);
+        memcpy(at(HEAP + 0x9000), "#<Class:0x1>::Cart", 18);
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_str_eq(function.name, "block in total", "a name that is made up");
+        at(CLASS + 128)[RUBY_CLASS_PATH] = CLASS_PATH;
+        choose_class(CLASS);
+        memcpy(&at(BASE)[3], "other", 5);
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_str_eq(function.name, "block in total", "no name that it ends with");
+        memcpy(&at(BASE)[3], "total", 5);
+        at(SINGLETON + 128)[RUBY_CLASS_OBJECT] = SINGLETON;
+        choose_class(SINGLETON);
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_str_eq(function.name, "block in total", "of a singleton of a singleton");
+}
+
+Test(ruby_code, a_class_that_goes_meanwhile_gives_a_name_without_it_or_none) {
+        unsigned n;
+
+        put_three();
+        choose_class(CLASS);
+        cr_assert_eq(name_at(100), 0);
+        n = n_reads;
+        for (n_good_reads = 0; n_good_reads < n; n_good_reads++) {
+                n_reads = 0;
+                cr_assert_eq(name_at(100), RUBY_CODE_E_GONE, "%u: the second look fails, too", n_good_reads);
+        }
+}
+
+Test(ruby_code, a_class_and_a_name_without_room_for_both_are_the_name) {
+        char text[READER_MAX_TEXT];
+
+        put_three();
+        memset(text, 'x', sizeof(text));
+        put_far_text(CLASS_PATH, HEAP + 0x9000, text, (READER_MAX_TEXT - 1) / 3);
+        put_far_text(LABEL, HEAP + 0x9400, text, (READER_MAX_TEXT - 1) / 3);
+        put_far_text(BASE, HEAP + 0x9800, text, (READER_MAX_TEXT - 1) / 3);
+        choose_class(CLASS);
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_eq(strlen(function.name), 2 * ((READER_MAX_TEXT - 1) / 3) + 1u);
+        memset(at(HEAP + 0x9400), 0xff, (READER_MAX_TEXT - 1) / 3);     /* each becomes three bytes */
+        memset(at(HEAP + 0x9800), 0xff, (READER_MAX_TEXT - 1) / 3);
+        cr_assert_eq(name_at(100), 0);
+        cr_assert_eq(strlen(function.name), (size_t)(READER_MAX_TEXT - 1) / 3 * 3);
+}
+
+Test(ruby_code, lines_of_2_7_have_eight_bytes_and_some_instructions_have_none) {
+        reader.layout = ruby_layout_find("2.7.4");
+        for (int32_t i = 0; i < N_WORDS / 3; i++)
+                memcpy((char *)at(LINES) + i * 8, &(int32_t){ i % 5 == 4 ? 0 : 10 + i }, sizeof(i));
+        cr_assert_eq(name_at(3 * 7 + 1), 0);
+        cr_assert_eq(function.line, 10 + 7);
+        cr_assert_eq(name_at(3 * 9 + 1), 0);
+        cr_assert_eq(function.line, 10 + 8, "that of the one in front");
+        memset(at(LINES), 0, 64);
+        cr_assert_eq(name_at(3 * 4 + 1), 0);
+        cr_assert_eq(function.line, 0);
+        cr_assert_eq(name_at(1), 0);
+        cr_assert_eq(function.line, 0);
 }
 
 Test(ruby_code, what_a_worker_says_is_checked) {
