@@ -588,29 +588,68 @@ static size_t count_sure(const ProcessAnswer *answers, const uint64_t *words, si
         return n;
 }
 
+/* Where the function at a pc begins. Return: 0, FRAMES_E_LATER, FRAMES_E_UNNAMED. */
+static int find_start(Frames *frames, const StackInput *input, MadeCode *code) {
+        const FramesNaming *naming = &frames->naming;
+
+        return naming->start ? naming->start(naming->userdata, input->process, code->pc, input->time_ns,
+                                             &code->start)
+                             : FRAMES_E_UNNAMED;
+}
+
+/*
+ * Whether the frame at word @at, which that of @caller has called, is of code that goes on for a slower form
+ * of its function: then the caller is that form. *is_laterp: it may be, since it is not known yet.
+ */
+static int goes_on(Frames *frames, const StackInput *input, size_t at, const MadeCode *caller,
+                   bool *goes_onp, bool *is_laterp) {
+        const Mapping *mapping = frames->answers[at].mapping;
+        MadeCode code = *caller;
+        bool is_unread = false;
+        int r;
+
+        *goes_onp = *is_laterp = false;
+        if (is_of_runtime(input->user[at]) || (mapping && mapping->object))
+                return 0;
+        code.pc = instruction(input->user, at);
+        r = find_start(frames, input, &code);
+        if (r < 0)
+                return r;
+        if (!r && made_frames_go_on(&frames->made, &code, &is_unread)) {
+                *goes_onp = true;
+        } else if (r || is_unread) {
+                *goes_onp = made_frames_may_be_left(&frames->made, caller);
+                *is_laterp = *goes_onp && (r == FRAMES_E_LATER || is_unread);
+        }
+        return 0;
+}
+
 /*
  * How many of @n words are of frames whose callers are proved, and the first that is not. *is_laterp: it may
  * be once more is known of the code.
  */
 static int count_proved(Frames *frames, const StackInput *input, size_t n, size_t *np, bool *is_laterp) {
-        const FramesNaming *naming = &frames->naming;
         _cleanup_(made_reads_end) MadeReads reads = { .memory = -1 };
         MadeCode code = { .process = input->process, .reads = &reads, .serial = frames->key.code_serial };
 
         *np = n;
-        for (size_t i = 0; i < n; i += runtime_frame_words(input->user[i])) {
-                int r = FRAMES_E_UNNAMED;
-                bool is_unread = false;
+        for (size_t i = 0, before = 0; i < n; before = i, i += runtime_frame_words(input->user[i])) {
+                bool is_unread = false, is_left = false;
+                int r, left = 0;
 
                 if (is_of_runtime(input->user[i]) || !(input->user[i] & ABI_FRAME_UNPROVED))
                         continue;
                 code.pc = instruction(input->user, i);
                 code.is_leaf = !i;
-                if (naming->start)
-                        r = naming->start(naming->userdata, input->process, code.pc, input->time_ns,
-                                          &code.start);
-                if (r < 0)
-                        return r;
+                r = find_start(frames, input, &code);
+                if (!r && i)
+                        left = goes_on(frames, input, before, &code, &is_left, is_laterp);
+                if (r < 0 || left < 0)
+                        return r < 0 ? r : left;
+                if (is_left) {
+                        *np = i;
+                        break;
+                }
                 if (!r && made_frames_are_own(&frames->made, &code, &is_unread))
                         continue;
                 *is_laterp = r == FRAMES_E_LATER || is_unread;

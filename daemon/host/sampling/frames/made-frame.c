@@ -3,6 +3,15 @@
 /*
  * Compares the first bytes of a function with the ways in which compilers at run time make a frame, and keeps
  * the answers for a few functions, since each costs a read of the target's memory.
+ *
+ * Code that .NET puts in force while a slower form of the same function runs (OSR) has a frame below it:
+ *
+ *     saved rbp, of the function's caller       ◀─ rbp
+ *     return address into the slower form       which never returns there
+ *     the slower form's frame                   its saved rbp is the same, its return address the true caller's
+ *
+ * By rbp the slower form is met, and its caller is not: such a stack ends at the code that goes on, or at
+ * code that may do so, since it is not known yet.
  */
 
 #include "host/sampling/frames/made-frame.h"
@@ -44,11 +53,68 @@ static bool has_form(const uint8_t *code, const Form *form) {
         return true;
 }
 
+/* mov (%rbp),%rax; push %rax: the caller's rbp once more, of .NET's code that goes on for slower code (OSR). */
+static const uint8_t goes_on[] = { 0x48, 0x8b, 0x45, 0x00, 0x50 };
+
+bool made_frame_goes_on(const uint8_t *code, size_t size) {
+        return size >= sizeof(goes_on) && !memcmp(code, goes_on, sizeof(goes_on));
+}
+
+/* Bytes of `push` of a register that is kept, or of rax, for room; 0 = none. */
+static size_t push_size(const uint8_t *code, size_t size) {
+        if (size && (code[0] == 0x53 || code[0] == 0x50))
+                return 1;
+        return size > 1 && code[0] == 0x41 && code[1] >= 0x54 && code[1] <= 0x57 ? 2 : 0;
+}
+
+/* An operand of one byte, or four. */
+static int64_t operand(const uint8_t *code, bool is_long) {
+        int32_t value;
+
+        if (!is_long)
+                return (int8_t)*code;
+        memcpy(&value, code, sizeof(value));
+        return value;
+}
+
+/*
+ * .NET's frame: push %rbp, or what stands for it (above); more pushes; sub $N,%rsp; lea M(%rsp),%rbp. It is
+ * one if M leads to the first push.
+ */
+static size_t dotnet_prologue(const uint8_t *code, size_t size) {
+        size_t at = made_frame_goes_on(code, size) ? sizeof(goes_on) : size && *code == 0x55, n;
+        int64_t depth = 0;
+
+        if (!at)
+                return 0;
+        for (; (n = push_size(code + at, size - at)); at += n)
+                depth += 8;
+        if (at + 7 <= size && code[at] == 0x48 && (code[at + 1] | 2) == 0x83 && code[at + 2] == 0xec) {
+                depth += operand(code + at + 3, code[at + 1] == 0x81);
+                at += code[at + 1] == 0x81 ? 7 : 4;
+        }
+        if (at + 3 <= size && code[at] == 0xc5 && code[at + 1] == 0xf8 && code[at + 2] == 0x77)
+                at += 3;                /* vzeroupper */
+        if (!depth && at + 3 <= size && code[at] == 0x48 && code[at + 1] == 0x8b && code[at + 2] == 0xec)
+                return at + 3;          /* mov %rsp,%rbp */
+        n = at + 2 < size && code[at + 2] == 0xac ? 8 : 5;
+        if (at + n > size || code[at] != 0x48 || code[at + 1] != 0x8d || (code[at + 2] & 0x3f) != 0x2c ||
+            (n == 5 && code[at + 2] != 0x6c) || code[at + 3] != 0x24 ||
+            operand(code + at + 4, n == 8) != depth)
+                return 0;
+        return at + n;
+}
+
+/* Such a function counts its rounds in its frame, so it has one with room. */
+bool made_frame_may_be_left(const uint8_t *code, size_t size) {
+        return dotnet_prologue(code, size) > 4;
+}
+
 size_t made_frame_prologue(const uint8_t *code, size_t size) {
         for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
                 if (forms[i].size <= size && has_form(code, &forms[i]))
                         return forms[i].size;
-        return 0;
+        return dotnet_prologue(code, size);
 }
 
 /*
@@ -77,6 +143,14 @@ size_t made_frame_prologue(const uint8_t *code, size_t size) {
 
 bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]) {
         return true;
+}
+
+bool made_frame_goes_on(const uint8_t *code, size_t size) {
+        return false;
+}
+
+bool made_frame_may_be_left(const uint8_t *code, size_t size) {
+        return false;
 }
 
 #endif
@@ -110,8 +184,23 @@ static const MadeFunction *find_function(MadeFrames *frames, const MadeCode *cod
         if (!read_code(code, code->start, bytes, sizeof(bytes)))
                 return NULL;
         *known = (MadeFunction){ code->process->generation, code->serial, code->start,
-                                 (uint32_t)made_frame_prologue(bytes, sizeof(bytes)) };
+                                 (uint32_t)made_frame_prologue(bytes, sizeof(bytes)),
+                                 made_frame_goes_on(bytes, sizeof(bytes)),
+                                 made_frame_may_be_left(bytes, sizeof(bytes)) };
         return known;
+}
+
+bool made_frames_go_on(MadeFrames *frames, const MadeCode *code, bool *is_unreadp) {
+        const MadeFunction *function = find_function(frames, code);
+
+        *is_unreadp = !function;
+        return function && function->goes_on;
+}
+
+bool made_frames_may_be_left(MadeFrames *frames, const MadeCode *code) {
+        const MadeFunction *function = find_function(frames, code);
+
+        return !function || function->may_be_left;
 }
 
 bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp) {

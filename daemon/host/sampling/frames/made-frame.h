@@ -28,6 +28,12 @@ enum {
  */
 size_t made_frame_prologue(const uint8_t *code, size_t size);
 
+/* Pure. Whether the function goes on for another form of it, whose frame stays: its caller is not known. */
+bool made_frame_goes_on(const uint8_t *code, size_t size);
+
+/* Pure. Whether the frame is one of those that other code may go on for. */
+bool made_frame_may_be_left(const uint8_t *code, size_t size);
+
 /*
  * Pure. Whether the frame may be gone where the function returns: @code are the bytes in front of the
  * interrupted instruction, and its first ones.
@@ -38,6 +44,8 @@ bool made_frame_may_be_gone(const uint8_t code[MADE_END_SIZE]);
 typedef struct MadeFunction {
         uint64_t generation, serial, start;
         uint32_t prologue;
+        uint16_t goes_on;               /* made_frame_goes_on() */
+        uint16_t may_be_left;           /* made_frame_may_be_left() */
 } MadeFunction;
 
 typedef struct MadeFrames {
@@ -65,3 +73,9 @@ typedef struct MadeCode {
  * read at this moment, or other code of the stack has taken all of its reads.
  */
 bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp);
+
+/* Whether the function goes on for another form of it; *is_unreadp as above, and then it may. */
+bool made_frames_go_on(MadeFrames *frames, const MadeCode *code, bool *is_unreadp);
+
+/* Whether another form may go on for the function, which is .NET's; yes, if it cannot be read. */
+bool made_frames_may_be_left(MadeFrames *frames, const MadeCode *code);

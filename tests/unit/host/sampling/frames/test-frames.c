@@ -556,6 +556,62 @@ static int give_near_start(void *userdata, const Process *process, uint64_t addr
         return 0;
 }
 
+/* As give_near_start(), but for the first function it says what the giver has. */
+static int give_first_start(void *userdata, const Process *process, uint64_t address, uint64_t time_ns,
+                            uint64_t *startp) {
+        const Giver *giver = userdata;
+
+        *startp = address & ~63ull;
+        return *startp == giver->address ? giver->answer : 0;
+}
+
+/* .NET: a function whose faster form lies on top of it has that form's frame pointer. */
+Test(frames, ends_a_stack_at_code_that_goes_on_for_a_slower_form) {
+        static const uint8_t faster[] = { 0x48, 0x8b, 0x45, 0x00, 0x50, 0x48, 0x8b, 0xec };
+        static const uint8_t slower[] = { 0x55, 0x48, 0x83, 0xec, 0x60, 0x48, 0x8d, 0x6c, 0x24, 0x60 };
+        static const uint8_t other[] = { 0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90 };
+        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                             -1, 0);
+        Giver giver = { .address = (uint64_t)(uintptr_t)page };
+        FramesNaming naming = { .start = give_first_start, .serial = give_serial, .userdata = &giver };
+        const uint64_t user[] = { giver.address + 16, (giver.address + 64 + 16) | ABI_FRAME_UNPROVED,
+                                  giver.address + 128 + 16 };
+        const struct {
+                bool goes_on;
+                int answer;             /* where the first function begins */
+                const uint8_t *caller;
+                size_t n;
+        } cases[] = {
+                { true, 0, slower, 1 },
+                { true, FRAMES_E_LATER, slower, 1 },
+                { false, FRAMES_E_UNNAMED, slower, 1 },         /* it may be one */
+                { false, 0, slower, 3 },
+                { false, FRAMES_E_LATER, other, 3 },    /* a caller that nothing goes on for */
+                { true, 0, other, 1 },
+        };
+        Bench b = bench(getpid());
+
+        frames_set_naming(b.frames, &naming);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                enum abi_stack_end end = ABI_STACK_COMPLETE;
+                uint32_t index;
+                size_t n;
+
+                memset(page, 0x90, 192);
+                if (cases[i].goes_on)
+                        memcpy(page, faster, sizeof(faster));
+                memcpy(page + 64, cases[i].caller, sizeof(slower));
+                giver.answer = cases[i].answer;
+                giver.serial++;
+                cr_assert_eq(stack_of(&b, NULL, 0, user, 3, &end, &index), 0);
+                window_get_stack(b.window, index, &n);
+                cr_assert_eq(n, cases[i].n, "case %zu: %zu", i, n);
+                cr_assert_eq(end, n == 3 ? ABI_STACK_COMPLETE : ABI_STACK_UNPROVED, "case %zu", i);
+        }
+        bench_end(&b);
+        munmap(page, 4096);
+}
+
 /* Each frame is of a function of its own. Those that are known cost no read the next time. */
 Test(frames, reads_so_much_code_for_one_stack_only) {
         enum { N = MADE_MAX_READS + 4 };
