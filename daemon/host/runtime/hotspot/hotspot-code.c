@@ -102,7 +102,8 @@ static int read_interpreter(HotspotCode *code, const HotspotLayout *layout, cons
 int hotspot_code_read(HotspotCode *codep, const HotspotLayout *layout, const HotspotReader *reader,
                       uint64_t bias) {
         HotspotCode code = { 0 };
-        int r = read_heaps(&code, layout, reader, bias);
+        int r = hotspot_published_has_begun(layout, reader, bias) ? read_heaps(&code, layout, reader, bias)
+                                                                  : HOTSPOT_CODE_E_UNREADABLE;
 
         r = r ? r : read_interpreter(&code, layout, reader, bias);
         if (r)

@@ -67,6 +67,32 @@ bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotR
                highest >= LEVEL_OF_C2;
 }
 
+/* ---- a JVM that starts ---- */
+
+/*
+ * The interpreter gets a block of some hundred KiB, and gives back what it has not needed once it is made:
+ *
+ *     while it is made   [ interpreter                                     ]
+ *     later              [ interpreter ][ StubRoutines (2) ][ adapters ] …
+ *
+ * Bounds that were read in between would take those stubs for the interpreter, for as long as the process
+ * lives. The thread of `main` is listed before that or after, by the release, all others after.
+ */
+enum { FIRST_THREADS = 2 };
+
+bool hotspot_published_has_begun(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias) {
+        const HotspotLockLayout *at = &layout->locks;
+        uint64_t list, n;
+
+        if (at->threads && at->n_threads.size)
+                return hotspot_read_u64(reader, bias + at->threads, &list) &&
+                       hotspot_read_field(reader, at->n_threads, list, &n) && n >= FIRST_THREADS;
+        if (!at->first_thread || !at->next_thread.size)
+                return true;
+        return hotspot_read_u64(reader, bias + at->first_thread, &list) && list &&
+               hotspot_read_field(reader, at->next_thread, list, &n) && n;
+}
+
 /* ---- unloaded classes ---- */
 
 /*

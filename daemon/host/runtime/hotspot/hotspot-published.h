@@ -5,7 +5,7 @@
  * Published Lists of a JVM
  *
  * Finds flags of the command line by their names, and the count of unloaded classes, which tells whether a
- * class went between two moments.
+ * class went between two moments. Tells whether a JVM still starts.
  */
 
 #include <stdbool.h>
@@ -25,6 +25,12 @@ void hotspot_published_flags(const HotspotLayout *layout, const HotspotReader *r
  * that it inlines there has no description then. false if it is not known, or if there is no C2.
  */
 bool hotspot_published_no_loop_polls(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias);
+
+/*
+ * Pure but for @reader. @bias: where libjvm is loaded. Whether a second thread of Java has begun, or may
+ * have, as the list of threads is not described. Before that the bounds of code are not the final ones.
+ */
+bool hotspot_published_has_begun(const HotspotLayout *layout, const HotspotReader *reader, uint64_t bias);
 
 /*
  * Pure but for @reader. @bias: where libjvm is loaded. Return: the address of the count, 8 bytes; 0 = the JVM

@@ -18,6 +18,7 @@ static struct Memory {
         Flag flags[N];
         char names[N][32];
         uint64_t values[N];
+        uint64_t threads, list_of_threads[2], next_thread;
 } memory;
 
 #define ADDRESS(_member) (BIAS + offsetof(struct Memory, _member))
@@ -99,4 +100,31 @@ Test(hotspot_published, memory_that_is_none_is_not_believed) {
         setup();
         memory.flags[0].name = UINT64_MAX;      /* its name cannot be read: the others can */
         cr_assert(lacks());
+}
+
+static bool has_begun(void) {
+        return hotspot_published_has_begun(&layout, &reader, BIAS);
+}
+
+Test(hotspot_published, a_jvm_starts_until_it_has_a_second_thread) {
+        cr_assert(has_begun());                 /* no list is described */
+        layout.locks.threads = offsetof(struct Memory, threads);
+        layout.locks.n_threads = (HotspotField){ 8, 4, false };
+        cr_assert_not(has_begun());
+        memory.threads = ADDRESS(list_of_threads);
+        cr_assert_not(has_begun());
+        memory.list_of_threads[1] = 1;
+        cr_assert_not(has_begun());
+        memory.list_of_threads[1] = 2;
+        cr_assert(has_begun());
+}
+
+Test(hotspot_published, threads_of_older_releases_are_a_chain) {
+        layout.locks.first_thread = offsetof(struct Memory, threads);
+        layout.locks.next_thread = (HotspotField){ 8, 8, false };
+        cr_assert_not(has_begun());
+        memory.threads = ADDRESS(list_of_threads);
+        cr_assert_not(has_begun());
+        memory.list_of_threads[1] = ADDRESS(next_thread);
+        cr_assert(has_begun());
 }
