@@ -72,11 +72,25 @@ static inline bool hotspot_interpreter_entry(const struct hotspot_step *step) {
         return hotspot_end(step, HOTSPOT_END_NO_FRAME);
 }
 
+/*
+ * Whether the leaf is in flush_icache_stub, which the virtual machine calls for all code that it makes, and
+ * @pc is where it returns to. It alone is known to leave the stack alone: others may have old words there.
+ */
+static inline bool hotspot_is_flush(const struct hotspot_step *step, uint64_t pc) {
+        uint64_t name = 0, address = hotspot_value(step, &step->process->name);
+
+        return !bpf_probe_read_user(&name, sizeof(name), (const void *)address) &&
+               name == HOTSPOT_NAME_FLUSH && rules_word_of(step->rules, pc) == RULES_WORD_RETURN;
+}
+
 /* Whether a leaf in a stub has no frame. *pcp, *cfap: its return address, and the caller's rsp. */
 static inline bool hotspot_is_bare_stub(const struct hotspot_step *step, uint64_t *pcp, uint64_t *cfap) {
         const struct unwind *unwind = step->unwind;
 
         *cfap = unwind->sp + 8;
-        return unwind->bp != unwind->sp && window_read_word(&step->unwind->window, unwind->sp, pcp) &&
-               hotspot_returns_to(step, *pcp);
+        if (!window_read_word(&step->unwind->window, unwind->sp, pcp))
+                return false;
+        if (!hotspot_is_code(step->process, *pcp))
+                return hotspot_is_flush(step, *pcp);
+        return unwind->bp != unwind->sp && hotspot_returns_to(step, *pcp);
 }

@@ -65,9 +65,10 @@ enum {
         HOTSPOT_MARK_MOVED = 3,         /* bits of an object's first word: a collector moves it */
 };
 
-/* The texts "nmethod" and "native nmethod", as far as eight bytes go. */
+/* The texts "nmethod", "native nmethod" and "flush_icache_stub", as far as eight bytes go. */
 #define HOTSPOT_NAME_NMETHOD 0x00646f6874656d6eull
 #define HOTSPOT_NAME_NATIVE 0x6e2065766974616eull
+#define HOTSPOT_NAME_FLUSH 0x63695f6873756c66ull
 
 /* Why a walk ended in code of HotSpot; in the order of the counters. */
 enum hotspot_end {
@@ -392,10 +393,10 @@ static inline bool hotspot_other_stub(const struct hotspot_step *step) {
                 if (!hotspot_code_read(&step->state->code, step->pc - HOTSPOT_CODE_BEFORE))
                         return hotspot_end(step, HOTSPOT_END_UNREADABLE);
                 stage = hotspot_stub(&step->state->code);
+                if (stage != HOTSPOT_STAGE_PUSHED && hotspot_is_bare_stub(step, &pc, &cfa))
+                        return hotspot_go(step, pc, cfa, unwind->bp);
                 if (stage != HOTSPOT_STAGE_WHOLE)
                         return hotspot_leave_by(step, stage, 0);
-                if (hotspot_is_bare_stub(step, &pc, &cfa))
-                        return hotspot_go(step, pc, cfa, unwind->bp);
         }
         if ((unwind->bp & 7) || unwind->bp - unwind->sp > UNWIND_MAX_JUMP)
                 return hotspot_end(step, HOTSPOT_END_NO_FRAME);

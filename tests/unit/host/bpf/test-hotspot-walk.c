@@ -217,6 +217,32 @@ Test(hotspot, a_frame_of_the_interpreter_may_be_half_made) {
         cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
 }
 
+Test(hotspot, the_stub_that_flushes_code_is_called_by_the_machine) {
+        static uint8_t text[0x40];
+
+        if (UNWIND_ARM64)
+                cr_skip_test("machine: there is no such stub");
+        memcpy(text + 0x20 - sizeof(call), call, sizeof(call));
+        shim_areas[4] = (ShimArea){ TEXT, sizeof(text), text };
+        memcpy(data + STUB, "flush_icache_stub", 18);
+        words[0] = TEXT + 0x20;
+        for (unsigned bp = 0; bp <= 8; bp += 8) {       /* rbp is the machine's, and may be anything */
+                walk_from(code(STUBS, 60), at(0), at(bp), 0, 512);
+                cr_assert_eq(unwind.end, ABI_STACK_COMPLETE, "end %u", unwind.end);
+                cr_assert_eq(unwind.n_frames, 4);
+                cr_assert_eq(frames[0], BLOB | code(STUBS, 60));
+                cr_assert_eq(frames[3], TEXT + 0x20);
+        }
+        words[0] = TEXT + 0x30;                         /* behind no call */
+        walk_from(code(STUBS, 60), at(0), at(8), 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        words[0] = TEXT + 0x20;                         /* of other stubs the word may be an old one */
+        memcpy(data + STUB, "StubRoutines (1)", 17);
+        walk_from(code(STUBS, 60), at(0), at(8), 0, 512);
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME);
+        cr_assert_eq(unwind.n_frames, 3);
+}
+
 Test(hotspot, the_cap_counts_frames_and_cuts_none) {
         for (unsigned i = 0; i < 100; i++) {
                 words[4 * i + 2] = 1;
