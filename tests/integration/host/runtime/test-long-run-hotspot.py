@@ -66,6 +66,8 @@ def is_below(found):
     return len(at) == len(CARRIER) and at == sorted(at) and at[-1] < found.index(f"{MOUNT}.burn")
 
 
+# The second is the default of 23, and the only one from 24 on.
+COLLECTORS = ("-XX:+UseZGC", "-XX:+UseZGC -XX:+ZGenerational", "-XX:+UseZGC -Xint", "-XX:+UseShenandoahGC")
 UNLOAD = "VictimUnload"
 
 
@@ -120,6 +122,21 @@ class OtherReleases(hotspot.Hotspot):
 
     def virtual_javas(self):
         return [java for release, java in self.javas().items() if int(release) >= 21]
+
+    def test_chains_are_whole_beside_each_collector(self):
+        """ZGC moves objects while the program runs, and arms code at its entries: frames are as beside others."""
+        for release, java in self.javas().items():
+            for options in COLLECTORS:
+                words = options.split()
+                if subprocess.run([java, *words, "-version"], capture_output=True).returncode:
+                    print(f"# {release} has no {options}", flush=True)
+                    continue
+                with self.subTest(release=release, options=options):
+                    child = self.start_java(java, *words)
+                    run = self.start("--pid", child.pid, *hotspot.HZ)
+                    self.check_run(run, child)
+                    print(f"# {release} {options}: as above", flush=True)
+                    child.stop()
 
     def test_a_virtual_thread_goes_down_to_its_carrier(self):
         for java in self.virtual_javas():
