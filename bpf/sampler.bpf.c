@@ -30,6 +30,7 @@
 #include "walk/tables.bpf.h"
 
 #include "walk/defer.bpf.h"
+#include "walk/faults.bpf.h"
 #include "walk/narrow.bpf.h"
 #include "walk/registers.bpf.h"
 #include "walk/run-ticks.bpf.h"
@@ -45,7 +46,12 @@ static __always_inline void kernel_part(const volatile uint64_t *context, struct
         scratch->sample.n_kernel = 0;
         if (!setting_kernel_stacks || is_user_mode(context))
                 return;
-        size = bpf_get_stack((void *)context, scratch->frames, ABI_MAX_KERNEL_FRAMES * sizeof(uint64_t), 0);
+        if (faults_words(scratch))
+                size = bpf_get_stack((void *)context, scratch->frames + ABI_FAULT_WORDS,
+                                     (ABI_MAX_KERNEL_FRAMES - ABI_FAULT_WORDS) * sizeof(uint64_t), 0);
+        else
+                size = bpf_get_stack((void *)context, scratch->frames,
+                                     ABI_MAX_KERNEL_FRAMES * sizeof(uint64_t), 0);
         if (size > 0)
                 scratch->sample.n_kernel = (uint64_t)size / sizeof(uint64_t);
 }
@@ -103,7 +109,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         PART(NODE);
         scratch->calls = WAKE_CALL_NONE;
         scratch->has_runtime = false;
-        unwind_begin(unwind, scratch->sample.n_kernel, setting_depth);
+        unwind_begin(unwind, faults_words(scratch) + scratch->sample.n_kernel, setting_depth);
         if (!user_registers(context, task, unwind, &scratch->rules)) {
                 unwind->end = ABI_STACK_NO_USER;
                 if (narrow_registers(context, task, unwind))
@@ -122,7 +128,7 @@ static __always_inline void user_part(const volatile uint64_t *context, struct t
         if (space.generation && unwind->end == ABI_STACK_NO_MAPPING &&
             wake_calls(space.number, scratch->sample.time_ns))
                 scratch->calls = WAKE_CALL_LISTENING;
-        scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel;
+        scratch->sample.n_user = unwind->n_frames - scratch->sample.n_kernel - faults_words(scratch);
         scratch->sample.stack_end = unwind->end;
 }
 
@@ -184,6 +190,10 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters);
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
         if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls))) {
+                if (faults_words(scratch)) {
+                        counters->values[COUNTER_FAULT_SAMPLES_RING_FULL]++;
+                        return;
+                }
                 counters->values[COUNTER_LOST_RING_FULL]++;
                 lost_note(&scratch->sample);
                 counters->values[COUNTER_UNDECIDED_LOST] += is_undecided;
@@ -197,7 +207,7 @@ static __always_inline void note_tick(struct task_struct *task, const struct abi
                 counters->values[COUNTER_RUN_TICKS_OVER_CAP]++;
 }
 
-/* Takes the sample of a tick. @runtimes: a constant. */
+/* Takes the sample of a tick, or of a page fault. @runtimes: a constant. */
 static __always_inline int take_sample(const volatile uint64_t *context, bool runtimes) {
         struct task_struct *task = bpf_get_current_task_btf();
         struct counters *counters = counters_get();
@@ -210,7 +220,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         PART(BEGIN);
         if (!counters)
                 return 0;
-        counters->values[COUNTER_SAMPLER_ENTRIES]++;
+        counters->values[COUNTER_SAMPLER_ENTRIES] += !faults_is_one(counters);
         if (!task->pid || task->flags & KERNEL_PF_KTHREAD ||
             (!is_user_mode(context) && !KERNEL_POINTER(task, mm)))
                 return 0;
@@ -224,14 +234,16 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         process = &recent->row;
 
-        counters->values[COUNTER_TICKS]++;
+        counters->values[COUNTER_TICKS] += !faults_is_one(counters);
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch) {
-                counters->values[COUNTER_LOST_KERNEL_INTERNAL]++;
+                counters->values[COUNTER_LOST_KERNEL_INTERNAL] += !faults_is_one(counters);
                 return 0;
         }
         record_begin(&scratch->sample, task, &identity, process,
                      recent->has_one_id ? task->pid : identity_innermost(task));
+        if (faults_is_one(counters))
+                faults_begin(scratch, counters);
         fetch_ahead(recent);
         PART(HEAD);
         context_read(process, scratch);
@@ -241,7 +253,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 sdk_span_part(&scratch->sample);
         }
         obi_part(process, &scratch->sample);
-        if (setting_run_ticks)
+        if (setting_run_ticks && !faults_is_one(counters))
                 note_tick(task, &scratch->sample, counters);
         PART(CONTEXT);
         kernel_part(context, scratch);
@@ -258,12 +270,30 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
 
 SEC("perf_event")
 int sample(const volatile uint64_t *context) {
+        int r;
+
         if (runtimes_on)
                 bpf_tail_call((void *)context, &runtime_sampler, 0);
-        return take_sample(context, false);
+        r = take_sample(context, false);
+        faults_end();
+        return r;
 }
 
 SEC("perf_event")
 int sample_runtimes(const volatile uint64_t *context) {
-        return take_sample(context, true);
+        int r = take_sample(context, true);
+
+        faults_end();
+        return r;
+}
+
+/* Loaded with --page-faults. */
+SEC("perf_event")
+int page_fault_minor(const volatile uint64_t *context) {
+        return faults_take(context, false);
+}
+
+SEC("perf_event")
+int page_fault_major(const volatile uint64_t *context) {
+        return faults_take(context, true);
 }

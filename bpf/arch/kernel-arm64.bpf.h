@@ -45,4 +45,5 @@ enum {
         CONTEXT_WORD_SP = 31,
         CONTEXT_WORD_PC = 32,
         CONTEXT_WORD_PSTATE = 33,
+        CONTEXT_WORD_ADDRESS = 35,      /* address of a page fault, behind the period */
 };

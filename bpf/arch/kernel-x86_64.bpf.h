@@ -70,4 +70,5 @@ enum {
         CONTEXT_WORD_IP = 16,
         CONTEXT_WORD_CS = 17,
         CONTEXT_WORD_SP = 19,
+        CONTEXT_WORD_ADDRESS = 22,      /* address of a page fault, behind the period */
 };

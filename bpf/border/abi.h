@@ -58,6 +58,7 @@ enum abi_kind {
         ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
         ABI_KIND_LOCK = 3,              /* value: ns waited */
         ABI_KIND_ALLOC = 4,             /* value: bytes */
+        ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
 };
 
 /* End of the user part of a stack. */
@@ -235,12 +236,13 @@ struct abi_obi_ids {
 };
 
 /*
- * A sample is this header, then `n_kernel` kernel addresses, then `n_user` user words, each uint64_t, leaf
- * first, then the thread context's attributes, filled up to a multiple of 8 bytes, then the object that the
- * running task of Python has as its name, as it lies in memory. A record shorter or longer than that is
- * malformed. A user frame is one word, an address, or the words of a runtime (runtime_abi.h). Frame 0 of each
- * part is an exact pc; every other one stands for the instruction in front of it: a return address or, behind
- * a signal handler, the interrupted pc + 1 (`interrupted` says where the first of these is).
+ * A sample is this header, for a FAULT a struct abi_fault, then `n_kernel` kernel addresses, then `n_user`
+ * user words, each uint64_t, leaf first, then the thread context's attributes, filled up to a multiple of 8
+ * bytes, then the object that the running task of Python has as its name, as it lies in memory. A record
+ * shorter or longer than that is malformed. A user frame is one word, an address, or the words of a runtime
+ * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the instruction in front
+ * of it: a return address or, behind a signal handler, the interrupted pc + 1 (`interrupted` says where the first
+ * of these is).
  */
 struct abi_sample {
         uint64_t time_ns;
@@ -268,6 +270,35 @@ struct abi_sample {
         uint8_t reserved[2];
         uint64_t frames[];
 };
+
+/* Kinds of memory that a page fault was for (faults.bpf.h). */
+enum abi_memory {
+        ABI_MEMORY_UNKNOWN = 0,         /* the kernel could not be asked */
+        ABI_MEMORY_HEAP = 1,            /* below the program break: brk() */
+        ABI_MEMORY_STACK = 2,           /* the first thread's, or the page of the stack pointer */
+        ABI_MEMORY_ANONYMOUS = 3,       /* of mmap() without a file */
+        ABI_MEMORY_FILE = 4,
+        ABI_MEMORY_SHARED = 5,          /* memory that processes share, without a file on a disk */
+        ABI_MEMORY_OTHER = 6,           /* the kernel's own mappings, and devices */
+        ABI_MEMORY_N,
+};
+
+enum {
+        ABI_FILE_NAME_SIZE = 256,       /* NAME_MAX, and a NUL */
+};
+
+/* What a sample of kind FAULT has between its header and the kernel addresses. */
+struct abi_fault {
+        uint64_t address;
+        uint8_t memory;                 /* enum abi_memory */
+        uint8_t is_major;               /* 1 = something was read from a disk for it */
+        uint8_t is_huge;                /* 1 = the kernel may have given a huge page, which is not known */
+        uint8_t reserved[5];
+        /* of the file that was read, without its directory: any bytes, NUL-terminated; "" = none */
+        char file[ABI_FILE_NAME_SIZE];
+};
+
+#define ABI_FAULT_WORDS (sizeof(struct abi_fault) / sizeof(uint64_t))
 
 /* Kind of a record of the stacks' ring. */
 enum abi_kept {
@@ -364,6 +395,7 @@ struct abi_lost_ticks {
 
 ABI_ASSERT(sizeof(struct abi_process) == 72);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
+ABI_ASSERT(sizeof(struct abi_fault) == 272);
 ABI_ASSERT(sizeof(struct abi_stack) == 216);
 ABI_ASSERT(sizeof(struct abi_start) == 48);
 ABI_ASSERT(sizeof(struct abi_settled_name) == 24);

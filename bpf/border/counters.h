@@ -106,6 +106,17 @@
           "samples with a span of OpenTelemetry's SDK for Python, of whose entry span no name is known: no sample has met it, or one between") \
         X(PYTHON_LOCK_WAITS, "python_lock_waits_total", "", \
           "waits of a thread for the lock of an interpreter of Python (the GIL), with --off-cpu") \
+        X(FAULTS, "page_faults_total", "result=\"sampled\"", \
+          "page faults that samples of targets stand for, with --page-faults") \
+        X(FAULTS_BUDGET, "page_faults_total", "result=\"budget\"", \
+          "page faults of the whole machine for which no sample stands: too many samples came in the second on that CPU") \
+        X(FAULTS_UNTAKEN, "page_faults_total", "result=\"kernel_internal\"", \
+          "page faults for which no sample stands, as the kernel half lacked a program that must exist") \
+        X(FAULT_SAMPLES, "page_fault_samples_total", "event=\"taken\"", "samples of page faults of targets, with --page-faults") \
+        X(FAULT_SAMPLES_RING_FULL, "page_fault_samples_total", "event=\"ring_full\"", \
+          "samples of page faults that found the ring to the daemon full: they are lost") \
+        X(FAULT_SAMPLES_UNKNOWN, "page_fault_samples_total", "event=\"unknown\"", \
+          "samples of page faults whose kind of memory the kernel could not tell at that moment: they are kept") \
         X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \
         X(WAITS_WALKED, "waits_total", "event=\"walked\"", "waits whose stack was drawn and walked") \
         X(WAITS_WALKED_LATE, "waits_total", "event=\"walked_late\"", \
@@ -679,6 +690,12 @@
           "oldest connections of all, when there were as many as there may be") \
         X(LOG_LOST, "log_messages_lost_total", "", \
                 "messages that standard error or the journal did not take in time") \
+        X(FAULT_SAMPLES_NOT_TARGET, "page_fault_samples_total", "event=\"not_target\"", \
+          "samples of page faults of processes that are no targets, or none any more: left out") \
+        X(FAULT_SAMPLES_GONE, "page_fault_samples_total", "event=\"deferred\"", \
+          "samples of page faults whose process was forgotten while they waited: they are lost") \
+        X(FAULT_SAMPLES_WINDOW_FULL, "page_fault_samples_total", "event=\"window_full\"", \
+          "samples of page faults that found the window full: they are lost") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \
         X(WAITS_NOT_TARGET, "waits_total", "event=\"not_target\"", \
           "waits of processes that are no targets any more: left out") \

@@ -98,6 +98,7 @@ struct mm_struct {
         int map_count;                  /* mappings */
         unsigned long total_vm;         /* pages */
         unsigned long start_code;       /* address of the executable; 0 until an exec has loaded it */
+        unsigned long start_brk, brk;   /* the heap */
         unsigned long start_stack;      /* where the first stack began at exec; higher words are arguments */
         unsigned long arg_start, arg_end, env_start, env_end;   /* texts of arguments and environment */
 } KERNEL_TYPE;

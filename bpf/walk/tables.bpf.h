@@ -265,9 +265,17 @@ struct recent {
 
 enum { N_RECENT = 16 };
 
+/* Books of page faults (faults.bpf.h). */
+struct faults {
+        uint64_t counted[2];            /* counts of the events at their last samples: minor, major */
+        uint64_t second, n_samples;     /* samples of this second, for the budget */
+        uint64_t weight;                /* weight of the fault whose sample is being taken; 0 = a tick's is */
+};
+
 struct counters {
         uint64_t values[COUNTER_N_KERNEL];
         struct recent recent[N_RECENT]; /* the sampler's own */
+        struct faults faults;           /* the sampler's own */
 };
 
 /* All programs write, daemon reads. One value with all counters: one look-up a sample. */
@@ -367,11 +375,11 @@ struct {
 
 /*
  * Slot 0: sample_runtimes, once the daemon has loaded it (sampler.bpf.c). It is entered while `runtimes_on` is
- * set, and not before.
+ * set, and not before. Slot 1: sample, for programs of page faults (faults.bpf.h).
  */
 struct {
         __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-        __uint(max_entries, 1);
+        __uint(max_entries, 2);
         __type(key, uint32_t);
         __type(value, uint32_t);
 } runtime_sampler SEC(".maps");

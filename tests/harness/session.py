@@ -69,7 +69,8 @@ def wait_cpu(pids, seconds, patience=120):
                    f"{seconds} s of CPU of {pids}", patience)
 
 
-NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker"}     # types of events that are no samples of the CPU
+# types of events that are no samples of the CPU
+NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults"}
 
 
 class Receiver:
@@ -103,6 +104,7 @@ class Result:
         self.suspended = [sample for sample in events if sample.type == "suspended"]
         self.waits = [sample for sample in events if sample.type == "off_cpu"]
         self.goroutines = [sample for sample in events if sample.type == "goroutines"]
+        self.faults = [sample for sample in events if sample.type == "page_faults"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
 
     def counter(self, metric, label=None):

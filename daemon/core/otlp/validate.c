@@ -321,6 +321,7 @@ static const KnownType known_types[] = {
         { "alloc_space", "bytes", "space", "bytes", true, SAMPLE_VALUE },
         { "alloc_objects", "count", "space", "bytes", true, SAMPLE_VALUE },
         { "goroutines", "count", "wall", "nanoseconds", true, SAMPLE_VALUE },
+        { "page_faults", "count", "page_faults", "count", true, SAMPLE_VALUE },
         { "suspended", "nanoseconds", "suspended", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
 };
 

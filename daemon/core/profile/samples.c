@@ -33,6 +33,7 @@ static const struct {
         [PROFILE_ALLOC_OBJECTS] = { "alloc_objects", "count", "space", "bytes" },
         [PROFILE_WAKER] = { "off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds" },
         [PROFILE_GOROUTINES] = { "goroutines", "count", "wall", "nanoseconds" },
+        [PROFILE_PAGE_FAULTS] = { "page_faults", "count", "page_faults", "count" },
         [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 

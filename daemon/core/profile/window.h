@@ -129,6 +129,7 @@ typedef enum ProfileType {
         /* off_cpu_waker/nanoseconds: waits under the stacks of who ended them; a value for each event */
         PROFILE_WAKER,
         PROFILE_GOROUTINES,             /* goroutines/count that wait, at looks; period wall/nanoseconds */
+        PROFILE_PAGE_FAULTS,            /* page_faults/count; period the same, 1: a value for each event */
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;

@@ -741,7 +741,10 @@ static int add_profile(Adding *adding, uint32_t index) {
         if (!r && repeated)
                 return 0;
         adding->process = process;
-        adding->period = profile->period;
+        /* a value that is its own period says nothing more */
+        adding->period = profile->names.type == profile->names.period_type && profile->period == 1
+                ? 0
+                : profile->period;
         adding->has_wakers = is_named(adding, &profile->names, "off_cpu_waker", "nanoseconds",
                                       "off_cpu_waker");
         adding->scale = 1;

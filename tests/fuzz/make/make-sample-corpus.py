@@ -22,6 +22,12 @@ def sample(n_kernel=0, n_user=3, kind=1, end=8, context=1, comm=b"worker", frame
                                    struct.pack("<Q", x) for x in addresses)
 
 
+def fault(memory=4, major=1, huge=0, name=b"data.bin"):
+    """The same with a struct abi_fault between."""
+    record = sample(kind=5)
+    return record[:105] + struct.pack("<Q3B5x256s", 0x7F0000001000, memory, major, huge, name) + record[105:]
+
+
 def notice(kind, comm=b"sh"):
     return b"\1" + struct.pack("<3Q2I16s", 10**9, 10**8, 5, 42, kind, comm)
 
@@ -61,6 +67,9 @@ FILES = {
     "decode/long-by-a-frame": sample(frames=4),
     "decode/counts-too-large": sample(n_kernel=0xFFFF, n_user=0xFFFF, frames=0),
     "decode/unknown-kind": sample(kind=9),
+    "decode/fault": fault(),
+    "decode/fault-unknown-memory": fault(memory=7),
+    "decode/fault-name-without-end": fault(name=b"x" * 256),
     "decode/unknown-end": sample(end=99),
     "decode/unknown-context": sample(context=77),
     "decode/name-without-end": sample(comm=b"x" * 16),

@@ -106,6 +106,8 @@ static ProfileType profile_type(uint8_t kind) {
                 return PROFILE_LOCK;
         case ABI_KIND_ALLOC:
                 return PROFILE_ALLOC_SPACE;
+        case ABI_KIND_FAULT:
+                return PROFILE_PAGE_FAULTS;
         default:
                 return PROFILE_CPU;
         }
@@ -465,14 +467,15 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         if (!r)
                 r = add(aggregator, program, sample, &end, &is_late);
         if (r == WINDOW_E_FULL) {
-                stat_add(COUNTER_LOST_WINDOW_FULL, 1);
+                stat_add(sample->fault ? COUNTER_FAULT_SAMPLES_WINDOW_FULL : COUNTER_LOST_WINDOW_FULL, 1);
                 return 0;
         }
         if (r)
                 return error_fold(r);
         if (is_late)
                 return AGGREGATOR_E_LATER;
-        count_outcomes(context, end);
+        if (!sample->fault)
+                count_outcomes(context, end);
         return 0;
 }
 
@@ -573,6 +576,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_shares_reset(&aggregator->shares);
         window_set_period(window, PROFILE_CPU, period_ns);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
+        window_set_period(window, PROFILE_PAGE_FAULTS, 1);      /* a value is faults, not samples of them */
         if (wait_spread_finish(&aggregator->waits, window))
                 stat_add(COUNTER_WAITS_WINDOW_FULL, 1);
         if (settle(aggregator))

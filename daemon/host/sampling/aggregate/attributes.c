@@ -41,15 +41,17 @@ typedef struct AttributeKey {
         uint32_t wait_file;             /* enum abi_wait_file */
         uint32_t lock_owner;
         const char *lock_kind, *lock_name;      /* as wait_reason */
+        uint32_t fault;                 /* memory, is_major and is_huge of a page fault; 0 = none */
+        uint32_t n_file;                /* bytes of the file's name */
         struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
         uint64_t generation;            /* the process with the attributes; these two are 0 without any */
-        /* as many as there are, then the task's name: the rest is no part of the key */
-        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK];
+        /* as many as there are, then the names of task and file: the rest is no part of the key */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK + ABI_FILE_NAME_SIZE];
 } AttributeKey;
 
-_Static_assert(offsetof(AttributeKey, attributes) == 152, "no padding");
+_Static_assert(offsetof(AttributeKey, attributes) == 160, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -127,13 +129,20 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
                 key->n_task = (uint32_t)strnlen(sample->task_name, ATTRIBUTES_MAX_TASK);
                 memcpy(key->attributes + header->attributes_size, sample->task_name, key->n_task);
         }
-        return offsetof(AttributeKey, attributes) + header->attributes_size + key->n_task;
+        if (sample->fault) {
+                key->fault = 1u << 24 | (uint32_t)sample->fault->is_huge << 16 |
+                        (uint32_t)sample->fault->is_major << 8 | sample->fault->memory;
+                key->n_file = (uint32_t)strlen(sample->fault->file);
+                memcpy(key->attributes + header->attributes_size + key->n_task, sample->fault->file,
+                       key->n_file);
+        }
+        return offsetof(AttributeKey, attributes) + header->attributes_size + key->n_task + key->n_file;
 }
 
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[21 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[25 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -246,6 +255,20 @@ static void add_wait(SetBuilder *builder, const SampleWait *wait) {
         add_waker(builder, &wait->waker);
 }
 
+static void add_fault(SetBuilder *builder, const struct abi_fault *fault) {
+        static const char *const kinds[ABI_MEMORY_N] = {
+                [ABI_MEMORY_UNKNOWN] = "unknown",     [ABI_MEMORY_HEAP] = "heap", [ABI_MEMORY_STACK] = "stack",
+                [ABI_MEMORY_ANONYMOUS] = "anonymous", [ABI_MEMORY_FILE] = "file", [ABI_MEMORY_SHARED] = "shared",
+                [ABI_MEMORY_OTHER] = "other",
+        };
+
+        set_string(builder, "page_fault.kind", fault->is_major ? "major" : "minor", 5);
+        set_string(builder, "memory.kind", kinds[fault->memory], strlen(kinds[fault->memory]));
+        if (fault->is_huge)
+                set_string(builder, "memory.huge_page", "possible", strlen("possible"));
+        set_string(builder, "file.name", fault->file, strlen(fault->file));
+}
+
 static int make_set(Attributes *attributes, Window *window, const Program *program, const Sample *sample,
                     const AttributeKey *key, uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
@@ -266,6 +289,8 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
                 add_task(&builder, sample, key->n_task);
         if (sample->wait.state)
                 add_wait(&builder, &sample->wait);
+        if (sample->fault)
+                add_fault(&builder, sample->fault);
         if (!builder.r && sample->header->attributes_size && are_labels(sample->header))
                 builder.r = add_goroutine(attributes, window, program->process, sample, &builder);
         else if (!builder.r && sample->header->attributes_size)

@@ -18,7 +18,7 @@ static bool comm_is_terminated(const char *comm) {
 
 static bool header_is_sound(const struct abi_sample *header) {
         return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_USER_WORDS &&
-               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_ALLOC &&
+               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_FAULT &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                header->is_copied <= 1 && header->has_start <= 1 &&
@@ -38,23 +38,38 @@ static bool user_part_is_sound(const uint64_t *words, size_t n) {
         return n_frames <= ABI_MAX_FRAMES;
 }
 
+static bool fault_is_sound(const struct abi_fault *fault) {
+        return fault->memory < ABI_MEMORY_N && fault->is_major <= 1 && fault->is_huge <= 1 &&
+                memchr(fault->file, 0, sizeof(fault->file));
+}
+
 int decode_sample(const void *data, size_t size, Sample *samplep) {
         const struct abi_sample *header = data;
+        const struct abi_fault *fault = NULL;
+        const uint64_t *kernel;
         size_t n_words;
 
         if (size < sizeof(*header) || !header_is_sound(header))
                 return DECODE_E_MALFORMED;
         n_words = (size_t)header->n_kernel + header->n_user + (header->attributes_size + 7U) / 8 +
                 header->task_size / 8;
+        if (header->kind == ABI_KIND_FAULT) {
+                fault = (const struct abi_fault *)header->frames;
+                n_words += ABI_FAULT_WORDS;
+        }
         if (size != sizeof(*header) + n_words * sizeof(header->frames[0]))
                 return DECODE_E_MALFORMED;
-        if (!user_part_is_sound(header->frames + header->n_kernel, header->n_user))
+        if (fault && !fault_is_sound(fault))
+                return DECODE_E_MALFORMED;
+        kernel = header->frames + (fault ? ABI_FAULT_WORDS : 0);
+        if (!user_part_is_sound(kernel + header->n_kernel, header->n_user))
                 return DECODE_E_MALFORMED;
         *samplep = (Sample){
                 .header = header,
-                .kernel = header->frames,
-                .user = header->frames + header->n_kernel,
-                .attributes = (const uint8_t *)(header->frames + header->n_kernel + header->n_user),
+                .fault = fault,
+                .kernel = kernel,
+                .user = kernel + header->n_kernel,
+                .attributes = (const uint8_t *)(kernel + header->n_kernel + header->n_user),
         };
         if (header->task_size)
                 samplep->task = (const uint8_t *)(header->frames + n_words) - header->task_size;

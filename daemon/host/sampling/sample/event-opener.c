@@ -79,9 +79,31 @@ static struct perf_event_attr mappings_attr(void) {
         };
 }
 
+/* No frequency either: the kernel's own periods make sums false, and hardly sample. */
+static struct perf_event_attr faults_attr(uint64_t config, uint64_t period) {
+        return (struct perf_event_attr){
+                .type = PERF_TYPE_SOFTWARE,
+                .size = sizeof(struct perf_event_attr),
+                .config = config,
+                .sample_period = period,
+        };
+}
+
+static struct perf_event_attr attr_of(const EventRequest *request) {
+        switch (request->form) {
+        case EVENT_CLOCK:
+                return clock_attr(request->period);
+        case EVENT_FAULTS_MINOR:
+                return faults_attr(PERF_COUNT_SW_PAGE_FAULTS_MIN, request->period);
+        case EVENT_FAULTS_MAJOR:
+                return faults_attr(PERF_COUNT_SW_PAGE_FAULTS_MAJ, request->period);
+        default:
+                return mappings_attr();
+        }
+}
+
 int event_open(const EventRequest *request) {
-        struct perf_event_attr attr = request->form == EVENT_CLOCK ? clock_attr(request->period_ns)
-                                                                   : mappings_attr();
+        struct perf_event_attr attr = attr_of(request);
         int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)request->cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
         return fd < 0 ? -errno : fd;
@@ -97,8 +119,15 @@ bool event_opener_is_wanted(void) {
 }
 
 static bool is_valid(const EventRequest *request) {
-        return request->form == EVENT_MAPPINGS ||
-                (request->form == EVENT_CLOCK && request->period_ns >= LEAST_PERIOD_NS);
+        switch (request->form) {
+        case EVENT_CLOCK:
+                return request->period >= LEAST_PERIOD_NS;
+        case EVENT_FAULTS_MINOR:
+        case EVENT_FAULTS_MAJOR:
+                return request->period;
+        default:
+                return request->form == EVENT_MAPPINGS;
+        }
 }
 
 static void answer(void) {

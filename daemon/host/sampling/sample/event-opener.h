@@ -7,7 +7,7 @@
  * Opens events for a daemon that has given its rights up, where the kernel asks more for that than
  * CAP_PERFMON: Debian's kernels since 6.12 let CAP_SYS_ADMIN alone pass kernel.perf_event_paranoid = 3, their
  * default. It is a fork of that daemon, made before, that keeps this one capability. It reads nothing but
- * requests for the two forms of events that the sampler has, and a filter leaves it no other call.
+ * requests for the forms of events that the sampler has, and a filter leaves it no other call.
  */
 
 #include <stdbool.h>
@@ -20,13 +20,15 @@
 typedef enum EventForm {
         EVENT_CLOCK,                    /* ticks every so many ns */
         EVENT_MAPPINGS,                 /* records of mappings, exec and fork (sideband.h) */
+        EVENT_FAULTS_MINOR,             /* ticks every so many page faults (fault-events.h) */
+        EVENT_FAULTS_MAJOR,
         _EVENT_FORM_MAX,
 } EventForm;
 
 typedef struct EventRequest {
         EventForm form;
         uint32_t cpu;
-        uint64_t period_ns;             /* EVENT_CLOCK only */
+        uint64_t period;                /* ns or faults; 0 for EVENT_MAPPINGS */
 } EventRequest;
 
 /* Return: descriptor, owned by the caller; -errno (-ENODEV: the CPU is offline). */

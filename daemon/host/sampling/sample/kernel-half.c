@@ -29,6 +29,7 @@ enum {
         DESCRIPTORS = 64,
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
+        FAULT_BUDGET = 10,              /* samples of page faults at most, for each tick of the clock */
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
         /* 2,340 notices: as many as a CPU can post by fork, exec and exit in half a second */
         NOTICE_RING_BYTES_PER_CPU = 128 << 10,
@@ -185,7 +186,8 @@ static uint64_t power_of_two(uint64_t at_least) {
 
 /* Size of the samples' ring: half full after a quarter of a second without a drain, or after four. */
 static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
-        uint64_t bytes = 2 * (uint64_t)config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
+        const uint64_t n_kinds = config->page_faults ? 3 : 1;   /* ticks, minor and major faults */
+        uint64_t bytes = 2 * n_kinds * config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
 
         if (config->is_patient)
                 bytes *= PATIENT;
@@ -247,6 +249,11 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_depth = config->depth;
         skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
         skeleton->rodata->setting_default_state = config->default_state;
+        skeleton->rodata->setting_faults = config->page_faults;
+        skeleton->rodata->setting_fault_samples = (uint64_t)FAULT_BUDGET * config->frequency;
+        if (config->page_faults)
+                machine_huge_pages((uint64_t *)&skeleton->rodata->setting_huge_bytes,
+                                   (bool *)&skeleton->rodata->setting_huge_always);
         skeleton->rodata->setting_names = config->names;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
@@ -298,6 +305,8 @@ static const char *const kernel_types[] = {
         /* wait-file.bpf.h's */
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",
+        /* faults.bpf.h's, and some of those */
+        "vm_area_struct",
 };
 
 /* If it fails to make the file, the loader gets all types. */
@@ -320,6 +329,15 @@ static struct sampler_bpf *open_skeleton(const char *btf_path, int *typesp, char
         return sampler_bpf__open_opts(&options);
 }
 
+/* Programs of page faults go on in the sampler (bpf/walk/faults.bpf.h). */
+static int link_faults(struct sampler_bpf *skeleton) {
+        const uint32_t slot = 1;
+        const int fd = bpf_program__fd(skeleton->progs.sample);
+
+        return bpf_map__update_elem(skeleton->maps.runtime_sampler, &slot, sizeof(slot), &fd, sizeof(fd),
+                                    BPF_ANY);
+}
+
 static int load(KernelHalf *half, const SamplerConfig *config) {
         _cleanup_(closep) int types = -1;
         char path[TYPES_PATH_SIZE];
@@ -335,7 +353,11 @@ static int load(KernelHalf *half, const SamplerConfig *config) {
                 return kernel_half_refuse("open the kernel half", -errno);
         configure(half, config);
         bpf_program__set_autoload(half->skeleton->progs.sample_runtimes, false);
+        bpf_program__set_autoload(half->skeleton->progs.page_fault_minor, config->page_faults);
+        bpf_program__set_autoload(half->skeleton->progs.page_fault_major, config->page_faults);
         r = sampler_bpf__load(half->skeleton);
+        if (!r && config->page_faults)
+                r = link_faults(half->skeleton);
         if (r)
                 return kernel_half_refuse("load the kernel half (BPF)", r);
         return identify(half);
@@ -510,6 +532,17 @@ int kernel_half_watch(KernelHalf *half) {
 
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
         struct bpf_link *link = bpf_program__attach_perf_event(half->skeleton->progs.sample, event_fd);
+
+        if (!link)
+                return -errno;
+        *linkp = link;
+        return 0;
+}
+
+int kernel_half_attach_faults(KernelHalf *half, int event_fd, bool is_major, KernelHalfLink **linkp) {
+        struct bpf_link *link = bpf_program__attach_perf_event(
+                is_major ? half->skeleton->progs.page_fault_major : half->skeleton->progs.page_fault_minor,
+                event_fd);
 
         if (!link)
                 return -errno;

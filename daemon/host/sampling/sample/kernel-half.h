@@ -58,6 +58,8 @@ int kernel_half_watch(KernelHalf *half);
  * Samples at each tick of the perf event @event_fd, until the link is freed. Return: 0, -errno (not traced).
  */
 int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp);
+/* The same for an event of page faults; where the config asked for them. */
+int kernel_half_attach_faults(KernelHalf *half, int event_fd, bool is_major, KernelHalfLink **linkp);
 KernelHalfLink *kernel_half_detach(KernelHalfLink *link);
 
 /* Reads what is in a ring. Return: 0 or more, or the negative value of the callback. */

@@ -34,7 +34,7 @@ enum {
 /*
  * Functions, by the parts whose programs call them; test-kernel-needs.py compares them with the objects.
  * libbpf puts older reads in the place of newer ones; the kernel half has a walk by bpf_loop(), and one
- * without.
+ * without. Where the mapping of a page fault cannot be found, bounds of the process tell what they can.
  */
 static const struct {
         enum bpf_func_id id;
@@ -52,6 +52,7 @@ static const struct {
         { BPF_FUNC_get_current_pid_tgid, SAMPLES | EVENTS, "get_current_pid_tgid", "4.2", 0 },
         { BPF_FUNC_get_current_uid_gid, EVENTS, "get_current_uid_gid", "4.2", 0 },
         { BPF_FUNC_get_current_task, SAMPLES | EVENTS, "get_current_task", "4.8", 0 },
+        { BPF_FUNC_perf_prog_read_value, SAMPLES, "perf_prog_read_value", "4.15", 0 },
         { BPF_FUNC_get_stack, SAMPLES, "get_stack", "4.18", 0 },
         { BPF_FUNC_get_current_cgroup_id, EVENTS, "get_current_cgroup_id", "4.18", 0 },
         { BPF_FUNC_probe_read_kernel, ALL, "probe_read_kernel", "5.5", BPF_FUNC_probe_read },
@@ -67,6 +68,7 @@ static const struct {
         { BPF_FUNC_get_current_task_btf, ALL, "get_current_task_btf", "5.11", 0 },
         { BPF_FUNC_for_each_map_elem, SAMPLES | EVENTS, "for_each_map_elem", "5.13", BPF_FUNC_loop },
         { BPF_FUNC_task_pt_regs, ALL, "task_pt_regs", "5.15", 0 },
+        { BPF_FUNC_find_vma, SAMPLES, "find_vma", "5.17", BPF_FUNC_probe_read_kernel },
         { BPF_FUNC_loop, SAMPLES | EVENTS, "loop", "5.17", BPF_FUNC_for_each_map_elem },
 };
 

@@ -187,6 +187,19 @@ int machine_setting(const char *name, int64_t *valuep) {
         return 0;
 }
 
+/* `always [madvise] never`: the one in force is in brackets. */
+void machine_huge_pages(uint64_t *bytesp, bool *is_alwaysp) {
+        _cleanup_(freep) char *size = NULL, *enabled = NULL;
+
+        *bytesp = 0;
+        *is_alwaysp = false;
+        if (read_small("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &size) ||
+            read_small("/sys/kernel/mm/transparent_hugepage/enabled", &enabled) || strstr(enabled, "[never]"))
+                return;
+        *bytesp = strtoull(size, NULL, 10);
+        *is_alwaysp = strstr(enabled, "[always]");
+}
+
 /* proc_stat(5): `ctxt N`. The list of interrupts before it may be long. */
 int machine_switches(uint64_t *np) {
         FILE *file = fopen("/proc/stat", "re");

@@ -81,5 +81,11 @@ bool machine_has_own_time(const char *text);
 /* Whether our ids of users are those of the first user namespace, all of them. */
 bool machine_has_all_users(void);
 
+/*
+ * Size of a transparent huge page, and whether memory has them that does not ask for it. 0 and false where
+ * the kernel has none.
+ */
+void machine_huge_pages(uint64_t *bytesp, bool *is_alwaysp);
+
 /* Memory of the BPF map behind our descriptor @fd, bytes; 0 if the kernel does not tell. */
 size_t machine_memlock(int fd);

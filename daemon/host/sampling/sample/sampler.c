@@ -30,6 +30,7 @@
 #include "core/base/util/stat.h"
 #include "host/sampling/process/program-names.h"
 #include "host/sampling/sample/event.h"
+#include "host/sampling/sample/fault-events.h"
 #include "host/sampling/sample/kernel-half.h"
 #include "host/sampling/sample/kernel-waits.h"
 #include "host/sampling/sample/machine.h"
@@ -39,7 +40,7 @@
 
 enum {
         CPU_CHECK_INTERVAL = 4, /* number of sampler_jitter() calls, about seconds */
-        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) +
+        MAX_SAMPLE_BYTES = sizeof(struct abi_sample) + sizeof(struct abi_fault) +
                 (ABI_MAX_KERNEL_FRAMES + ABI_MAX_USER_WORDS) * sizeof(uint64_t) + ABI_MAX_ATTRIBUTES_SIZE +
                 PYTHON_TASK_SIZE,
         HELD = -EAGAIN, /* the drain has met a sample that is too young */
@@ -87,6 +88,7 @@ struct Sampler {
         RuntimeWalk *runtime_walk;
         ObiMap *obi;
         KernelWaits *waits;             /* NULL = not asked for */
+        FaultEvents *faults;            /* NULL = not asked for */
         KernelThreads *threads;         /* NULL = not asked for yet */
         int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice, on_stack;
@@ -237,6 +239,8 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
                 r = poll_rings(sampler);
         if (!r)
                 r = allocate_cpus(sampler);
+        if (!r && config->page_faults)
+                r = fault_events_new(&sampler->faults, sampler->half, config->opener, config->frequency);
         if (r)
                 return error_fold(r);
         sampler_follow_obi(sampler);
@@ -249,6 +253,7 @@ Sampler *sampler_free(Sampler *sampler) {
                 return NULL;
         sampler_stop(sampler);
         kernel_waits_free(sampler->waits);
+        fault_events_free(sampler->faults);
         kernel_threads_free(sampler->threads);
         runtime_walk_free(sampler->runtime_walk);
         obi_map_free(sampler->obi);
@@ -350,14 +355,20 @@ void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPau
         sampler->on_mapped = on_mapped;
 }
 
-static void close_cpu(CpuEvent *cpu) {
+static void close_clock(CpuEvent *cpu) {
         cpu->link = kernel_half_detach(cpu->link);
         event_pulse_reset(&cpu->pulse);
         event_deinit(&cpu->event);
 }
 
+static void close_cpu(Sampler *sampler, size_t cpu) {
+        close_clock(&sampler->cpus.events[cpu]);
+        if (sampler->faults)
+                fault_events_close(sampler->faults, cpu);
+}
+
 static void close_events(Sampler *sampler, size_t cpu) {
-        close_cpu(&sampler->cpus.events[cpu]);
+        close_cpu(sampler, cpu);
         if (sampler->sideband)
                 sideband_close(sampler->sideband, cpu);
 }
@@ -379,8 +390,8 @@ static int open_cpu(Sampler *sampler, size_t i) {
                 return kernel_half_refuse("open a perf event", r);
         r = kernel_half_attach(sampler->half, cpu->event.fd, &cpu->link);
         if (!r)
-                return 0;
-        close_cpu(cpu);
+                return sampler->faults ? fault_events_open(sampler->faults, i) : 0;
+        close_clock(cpu);
         return kernel_half_refuse("attach to a perf event", r);
 }
 
@@ -421,7 +432,7 @@ static int follow_cpus(Sampler *sampler) {
 void sampler_pause(Sampler *sampler) {
         sampler->is_paused = true;
         for (size_t i = 0; i < sampler->cpus.n; i++)
-                close_cpu(&sampler->cpus.events[i]);
+                close_cpu(sampler, i);
         follow_waits(sampler);
 }
 
@@ -446,6 +457,8 @@ void sampler_follow_obi(Sampler *sampler) {
 void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
         sampler->rate.period_ns = NS_PER_SEC / frequency;
         sampler->rate.limit.frequency = frequency;
+        if (sampler->faults)
+                fault_events_set_frequency(sampler->faults, frequency);
         for (size_t i = 0; i < sampler->cpus.n; i++) {
                 CpuEvent *cpu = &sampler->cpus.events[i];
 
@@ -484,7 +497,7 @@ int sampler_start(Sampler *sampler) {
 
 void sampler_stop(Sampler *sampler) {
         for (size_t i = 0; i < sampler->cpus.n; i++)
-                close_cpu(&sampler->cpus.events[i]);
+                close_cpu(sampler, i);
         sampler->is_running = false;
         follow_waits(sampler);
 }
@@ -609,6 +622,8 @@ int sampler_jitter(Sampler *sampler) {
 
         if (!sampler->is_running)
                 return 0;
+        if (sampler->faults)
+                fault_events_adapt(sampler->faults, clock_monotonic_ns());
         if (sampler->rate.n_draws++ % CPU_CHECK_INTERVAL == 0) {
                 r = follow_cpus(sampler);
                 if (r)

@@ -470,7 +470,11 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
         if (r < 0)
                 return error_fold(r);
         if (r || decode_sample(waiting->record, waiting->size, &sample)) {
-                stat_add(COUNTER_LOST_DEFERRED, 1);
+                const struct abi_sample *header = (const struct abi_sample *)waiting->record;
+
+                stat_add(header->kind == ABI_KIND_FAULT ? COUNTER_FAULT_SAMPLES_GONE
+                                                        : COUNTER_LOST_DEFERRED,
+                         1);
                 return 0;
         }
         sample.coroutine = waiting->coroutine;

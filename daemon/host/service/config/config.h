@@ -80,6 +80,7 @@ typedef struct ConfigSampling {
         uint64_t frequency;             /* Hz */
         uint64_t depth;                 /* user frames */
         bool kernel_stacks;
+        bool page_faults;               /* sampled, too */
         char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
         bool java_signatures;           /* in names of methods */
         bool jitter;

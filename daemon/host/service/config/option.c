@@ -114,6 +114,9 @@ const Option option_table[] = {
         { "jitter", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(sampling.jitter), "on",
           .advanced = true, .help = "vary the period, so that periodic work is not sampled in lock-step" },
 
+        { "page-faults", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.page_faults), "off",
+          .advanced = true,
+          .help = "sample page faults, too: where memory grows, by function and span" },
         { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.off_cpu), "off",
           .help = "count how long threads have no CPU, by span and reason" },
         { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.walks), "1000",

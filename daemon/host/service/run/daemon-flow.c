@@ -62,7 +62,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 daemon->totals->first_sample_ns = clock_monotonic_ns();
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
-                stat_add(COUNTER_LOST_NOT_TARGET, 1);
+                stat_add(sample.fault ? COUNTER_FAULT_SAMPLES_NOT_TARGET : COUNTER_LOST_NOT_TARGET, 1);
                 deferred_drop(daemon->walks.deferred, sample.header);
                 return 0;
         }

@@ -52,6 +52,7 @@ static int make(Daemon *daemon) {
                 .frequency = (uint32_t)config->sampling.frequency,
                 .depth = (uint32_t)config->sampling.depth,
                 .kernel_stacks = config->sampling.kernel_stacks,
+                .page_faults = config->sampling.page_faults,
                 .jitter = config->sampling.jitter,
                 .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED
                                                                        : ABI_STATE_REJECTED,

@@ -27,7 +27,8 @@ static uint64_t read_sample(Sample sample) {
                 if (i + runtime_frame_words(sample.user[i]) > sample.header->n_user)
                         abort();
         return sum(sample.kernel, sample.header->n_kernel) + sum(sample.user, sample.header->n_user) +
-               strlen(sample.header->comm);
+               strlen(sample.header->comm) +
+               (sample.fault ? sample.fault->address + strlen(sample.fault->file) : 0);
 }
 
 static uint64_t read_all(const void *record, size_t size) {

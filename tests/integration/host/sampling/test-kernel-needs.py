@@ -17,7 +17,7 @@ NOWHERE = "http://127.0.0.1:1"         # a receiver that is not there
 SHT_PROGBITS, SHF_EXECINSTR, CALL = 1, 4, 0x85
 # what is used instead, where it is there: libbpf's choice, and the other walk of the kernel half
 SUBSTITUTES = {"probe_read_kernel": "probe_read", "probe_read_kernel_str": "probe_read_str", "probe_read_user": "probe_read",
-               "for_each_map_elem": "loop", "loop": "for_each_map_elem"}
+               "for_each_map_elem": "loop", "loop": "for_each_map_elem", "find_vma": "probe_read_kernel"}
 MAPS = {"hash": 1, "array": 2, "prog_array": 3, "percpu_array": 6, "lru_hash": 9, "array_of_maps": 12, "ringbuf": 27}
 PROGRAMS = {"perf_event": 7, "raw_tracepoint": 17}
 
@@ -96,7 +96,7 @@ class Needs(session.TestCase):
                 if name in SUBSTITUTES:
                     continue
                 # where waits are counted, starts of programs are not read
-                words = () if name == "ringbuf_discard" else ("--off-cpu",)
+                words = () if name == "ringbuf_discard" else ("--off-cpu", "--page-faults")
                 line = self.refused(*words, functions=[numbers[name]])
                 self.assertRegex(line, rf": it lacks bpf_{name}\(\) in (perf_event|raw_tracepoint) programs "
                                  r"\(since Linux \d\.\d+\); `spanprof doctor` lists what it has\n$")
@@ -105,7 +105,8 @@ class Needs(session.TestCase):
         numbers = {name: n for n, name in functions().items()}
         reads = [name for name in SUBSTITUTES if name.startswith("probe_read")]
         # Types of this kernel say that it has bpf_loop(): test-kernel-half.py takes that away, too.
-        for names, loads in (reads, "ok"), (["for_each_map_elem"], "ok"), (["loop"], "fail"):
+        for names, loads in (reads, "ok"), (["for_each_map_elem"], "ok"), (["find_vma"], "ok"), \
+                (["loop"], "fail"):
             with self.subTest(names=names):
                 findings = self.findings(loads, functions=[numbers[name] for name in names])
                 lacked = {(f["result"], f["text"]) for f in findings if " lacks " in f["text"]}

@@ -95,6 +95,59 @@ Test(decode, refuses_counts_beyond_the_limits) {
         refuses((Record *)&record, sizeof(record), "counts that nobody has");
 }
 
+/* A record of a page fault, without frames of the kernel. */
+static union FaultRecord {
+        struct abi_sample header;
+        uint64_t words[HEADER_WORDS + ABI_FAULT_WORDS + N_USER];
+} fault_record(void) {
+        union FaultRecord record = { .header = sound().header };
+        struct abi_fault *fault = (struct abi_fault *)record.header.frames;
+
+        record.header.kind = ABI_KIND_FAULT;
+        record.header.value = 997;
+        record.header.n_kernel = 0;
+        *fault = (struct abi_fault){ .address = 0x7f0000001000, .memory = ABI_MEMORY_FILE, .is_major = 1,
+                                     .file = "data.bin" };
+        for (size_t i = 0; i < N_USER; i++)
+                record.words[HEADER_WORDS + ABI_FAULT_WORDS + i] = 0x401000 + i;
+        return record;
+}
+
+Test(decode, finds_the_fault_before_the_frames) {
+        union FaultRecord record = fault_record();
+        Sample sample;
+
+        cr_assert_eq(decode_sample(&record, sizeof(record), &sample), 0);
+        cr_assert_eq(sample.fault, (void *)record.header.frames);
+        cr_assert_str_eq(sample.fault->file, "data.bin");
+        cr_assert_eq(sample.user[0], 0x401000);
+        cr_assert_eq(sample.user[2], 0x401002);
+        record.header.kind = ABI_KIND_CPU;
+        refuses((const Record *)&record, sizeof(record), "a tick has no such part");
+}
+
+Test(decode, refuses_faults_that_the_kernel_half_cannot_have_written) {
+        for (size_t size = 0; size < sizeof(union FaultRecord); size++) {
+                union FaultRecord record = fault_record();
+
+                refuses((const Record *)&record, size, "short");
+        }
+        for (int i = 0; i < 4; i++) {
+                union FaultRecord record = fault_record();
+                struct abi_fault *fault = (struct abi_fault *)record.header.frames;
+
+                if (i == 0)
+                        fault->memory = ABI_MEMORY_N;
+                else if (i == 1)
+                        fault->is_major = 2;
+                else if (i == 2)
+                        fault->is_huge = 2;
+                else
+                        memset(fault->file, 'x', sizeof(fault->file));
+                refuses((const Record *)&record, sizeof(record), "a field");
+        }
+}
+
 static int decode_words(const uint64_t *words, size_t n) {
         static union {
                 struct abi_sample header;

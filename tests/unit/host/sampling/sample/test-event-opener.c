@@ -91,7 +91,8 @@ Test(event_opener, opens_both_forms_for_who_may_not) {
 
 static void ask_for_more(void) {
         const EventRequest requests[] = {
-                { EVENT_CLOCK, 0, 100 }, { EVENT_CLOCK, 0, 0 }, { _EVENT_FORM_MAX, 0, NS_PER_MS },
+                { EVENT_CLOCK, 0, 100 }, { EVENT_CLOCK, 0, 0 }, { EVENT_FAULTS_MINOR, 0, 0 },
+                { EVENT_FAULTS_MAJOR, 0, 0 }, { _EVENT_FORM_MAX, 0, NS_PER_MS },
                 { (EventForm)-1, 0, 0 },
         };
         EventOpener *opener = start();

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where memory grows (--page-faults), against a program that counts its own faults (tests/victims/native/victim-faults.c)."""
+import oracle
+
+oracle.enter()
+
+import collections
+import os
+import subprocess
+import sys
+
+import otlp_read
+import session
+import tap
+
+SHARES = {"touch_f": 0.5, "touch_g": 0.3, "touch_h": 0.2}
+SECONDS = 7      # of the victim
+FREQUENCY = 1999        # Hz: by 2 points from chance, samples of a CPU and second must be many
+FILE_BYTES = 16 << 20
+KINDS = {"heap", "stack", "anonymous", "file", "shared", "other", "unknown"}
+
+# Pages of four kinds of memory, as many of each, over and over. No huge pages: each page is a fault.
+MEMORY = """
+import ctypes, mmap, sys, tempfile, time
+libc = ctypes.CDLL(None)
+libc.sbrk.restype = ctypes.c_void_p
+libc.sbrk.argtypes = [ctypes.c_long]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+size = 4000 * 4096
+file = tempfile.NamedTemporaryFile(dir=sys.argv[1])
+file.truncate(size)
+libc.sbrk(-libc.sbrk(0) % 4096)
+heap = libc.sbrk(size)
+print("pid", flush=True)
+sys.stdin.readline()
+end = time.monotonic() + 5
+while time.monotonic() < end:
+    for flags, number in (mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1), (mmap.MAP_SHARED | mmap.MAP_ANONYMOUS, -1), \\
+            (mmap.MAP_PRIVATE, file.fileno()):
+        with mmap.mmap(number, size, flags) as memory:
+            memory.madvise(15)          # MADV_NOHUGEPAGE
+            for at in range(0, size, 4096):
+                memory[at] = 1
+    libc.madvise(heap, size, mmap.MADV_DONTNEED)
+    libc.madvise(heap, size, 15)
+    for at in range(0, size, 4096):
+        ctypes.memset(heap + at, 1, 1)
+"""
+
+
+class PageFaults(session.NamingCase):
+    def run_victim(self, *arguments, options=()):
+        """(result, what the victim counted, its samples)"""
+        victim = self.victim("faults", *map(str, arguments), stdin=subprocess.PIPE)
+        run = self.start("--pid", victim.pid, "--page-faults", "--frequency", FREQUENCY, *options)
+        run.child.wait_for("sampling|profiles go to")
+        victim.process.stdin.close()
+        victim.wait(60)
+        result = run.stop()
+        truth = session.truth_of(victim)
+        faults = [s for s in result.faults if s.resource["process.pid"] == victim.pid]
+        return result, truth, faults
+
+    def check_load(self, truth):
+        """From fewer faults chance would make more than the shares may be off by."""
+        if truth["minor"] < 1_000_000:
+            tap.skip("machine: other work leaves the victim too little of a CPU for a million page faults")
+
+    def check_books(self, result):
+        """Each sample is delivered or counted, and so are the faults that it stands for."""
+        samples, faults = result.counter("page_fault_samples_total"), result.counter("page_faults_total")
+        self.assertGreater(samples["taken"], 0)
+        lost = {key: n for key, n in samples.items() if n and key not in ("taken", "unknown")}
+        self.assertEqual(lost, {})
+        self.assertEqual(sum(s.value for s in result.faults), faults["sampled"])
+        self.assertEqual((faults["budget"], faults["kernel_internal"]), (0, 0))
+
+    def check_shares(self, faults):
+        symbols, sums = otlp_read.Symbols(), collections.Counter()
+        for sample in faults:
+            if sample.attributes["page_fault.kind"] == "minor":
+                sums[next(filter(SHARES.get, map(symbols.name, sample.frames)), None)] += sample.value
+        known = sum(sums[name] for name in SHARES)
+        self.assertGreaterEqual(known, 0.99 * sum(sums.values()), sums)
+        for name, share in SHARES.items():
+            self.assertAlmostEqual(sums[name] / known, share, delta=0.02, msg=sums)
+
+    def check_sums(self, faults, truth):
+        minor = sum(s.value for s in faults if s.attributes["page_fault.kind"] == "minor")
+        self.assertAlmostEqual(minor / truth["minor"], 1, delta=0.02, msg=truth)
+
+    def test_rounds_of_a_round_number_are_seen_as_they_are(self):
+        result, truth, faults = self.run_victim(SECONDS, 100)
+        self.check_books(result)
+        self.check_load(truth)
+        self.check_shares(faults)
+        self.check_sums(faults, truth)
+        for sample in faults:
+            self.assertEqual((sample.unit, sample.period_type, sample.period), ("count", "page_faults", 1))
+            self.assertIn(sample.attributes["memory.kind"], KINDS)
+        anonymous = sum(s.value for s in faults if s.attributes["memory.kind"] == "anonymous")
+        self.assertGreater(anonymous, 0.98 * sum(s.value for s in faults))
+        self.assertFalse([s for s in faults if "memory.huge_page" in s.attributes])
+
+    def test_long_rounds_are_seen_as_they_are(self):
+        _, truth, faults = self.run_victim(SECONDS, 5000)
+        self.check_load(truth)
+        self.check_shares(faults)
+        self.check_sums(faults, truth)
+
+    def test_major_faults_name_the_file(self):
+        path = self.directory() / "read from disk"
+        path.write_bytes(os.urandom(FILE_BYTES))
+        result, truth, faults = self.run_victim(SECONDS, 20000, path)
+        if not truth["file"]:
+            tap.skip("machine: the page cache keeps the file, as on a file system in memory")
+        symbols, named, other = otlp_read.Symbols(), 0, 0
+        for sample in faults:
+            self.assertEqual("file.name" in sample.attributes, sample.attributes["page_fault.kind"] == "major", sample)
+            if sample.attributes.get("file.name") == path.name:
+                self.assertEqual(sample.attributes["memory.kind"], "file")
+                self.assertIn("touch_file", map(symbols.name, sample.frames))
+                named += sample.value
+            elif "file.name" in sample.attributes:
+                other += sample.value
+        self.assertAlmostEqual((named + other) / truth["major"], 1, delta=0.02, msg=truth)
+        self.assertGreaterEqual(named / truth["major"], 0.95, truth)
+
+    def test_kinds_of_memory_are_told(self):
+        victim = self.spawn([sys.executable, "-c", MEMORY, self.directory()], stdin=subprocess.PIPE)
+        victim.wait_for("^pid")
+        run = self.start("--pid", victim.pid, "--page-faults", "--frequency", FREQUENCY)
+        victim.process.stdin.close()
+        victim.wait(60)
+        result = run.stop()
+        sums = collections.Counter()
+        for sample in result.faults:
+            sums[sample.attributes["memory.kind"]] += sample.value
+        if sum(sums.values()) < 200_000:
+            tap.skip("machine: other work leaves the victim too little of a CPU")
+        # the lock of the mappings is free: nobody else changes them
+        self.assertEqual(result.counter("page_fault_samples_total", "unknown"), 0)
+        for kind in ("anonymous", "shared", "file", "heap"):
+            self.assertAlmostEqual(sums[kind] / sum(sums.values()), 0.25, delta=0.05, msg=sums)
+
+    def test_nothing_of_it_is_there_unless_it_is_asked_for(self):
+        victim = self.victim("faults", "1", "100", stdin=subprocess.PIPE)
+        run = self.start("--pid", victim.pid)
+        victim.process.stdin.close()
+        victim.wait(60)
+        result = run.stop()
+        self.assertEqual(result.faults, [])
+        self.assertEqual(set(result.counter("page_fault_samples_total").values()), {0})
+        self.assertEqual(set(result.counter("page_faults_total").values()), {0})
+
+
+if __name__ == "__main__":
+    tap.main()
