@@ -64,6 +64,7 @@ typedef struct Facts {
         uint64_t n_events;
         uint32_t coroutine, state;              /* 0 = none; its state: string */
         ReportWaitKey wait;                     /* without a state: none */
+        uint32_t memory;                        /* of a page fault, as printed: string; 0 = it is none */
 } Facts;
 
 /* Which process a resource is, and whether the options ask for it. */
@@ -369,6 +370,8 @@ static int count_sample(Report *report, uint32_t section, const Facts *facts) {
                 key.section = section;
                 r = count(report, &report->tallies.by_wait, &key, sizeof(key), facts->value, facts->value);
         }
+        if (!r && facts->memory)
+                r = count_key(report, &report->tallies.by_memory, section, facts->memory, facts->value);
         return r ? error_fold(r) : 0;
 }
 
@@ -585,10 +588,54 @@ static int find_operation(Adding *adding, const WindowSample *sample, Facts *fac
         return r;
 }
 
+/* What a page fault was for, by the sample's attributes. Texts are windows'. */
+typedef struct Memory {
+        const char *kind, *fault, *huge, *file;
+        int64_t page_bytes;
+} Memory;
+
+static void read_memory(const Window *window, const char *key, const WindowAttribute *attribute,
+                        Memory *memory) {
+        const struct {
+                const char *key, **textp;
+        } texts[] = { { "memory.kind", &memory->kind },
+                      { "page_fault.kind", &memory->fault },
+                      { "memory.huge_page", &memory->huge },
+                      { "file.name", &memory->file } };
+
+        if (attribute->kind == ATTRIBUTE_INT && !strcmp(key, "memory.page_size"))
+                memory->page_bytes = attribute->integer;
+        for (size_t i = 0; i < ARRAY_SIZE(texts) && attribute->kind == ATTRIBUTE_STRING; i++)
+                if (!strcmp(key, texts[i].key))
+                        *texts[i].textp = window_get_string(window, attribute->string, NULL);
+}
+
+/* `heap`, `anonymous, perhaps huge pages`, `file, read from a disk: users.db`. */
+static int add_memory(Adding *adding, const Memory *memory, uint32_t *memoryp) {
+        const bool is_major = memory->fault && !strcmp(memory->fault, "major");
+        Report *report = adding->report;
+        char text[512];
+
+        *memoryp = 0;
+        if (!memory->kind)
+                return 0;
+        if (memory->page_bytes > 0) {
+                uint64_t bytes = (uint64_t)memory->page_bytes;
+
+                report->has_page_sizes |= report->page_bytes && report->page_bytes != bytes;
+                report->page_bytes = bytes;
+        }
+        snprintf(text, sizeof(text), "%.40s%s%s%s%.255s", memory->kind,
+                 memory->huge ? REPORT_MEMORY_HUGE : "", is_major ? REPORT_MEMORY_MAJOR : "",
+                 memory->file ? ": " : "", memory->file ?: "");
+        return report_intern(report, &report->strings, text, strlen(text) + 1, memoryp);
+}
+
 /* Why the stack ends early, and which coroutine it is of, by the sample's attributes. */
 static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
         ReportCoroutine coroutine = { 0 };
         const uint32_t *attributes;
+        Memory memory = { 0 };
         int r = 0;
         size_t n;
 
@@ -606,7 +653,11 @@ static int read_attributes(Adding *adding, uint32_t set, Facts *facts) {
                                                        &facts->state);
                 else if (!strncmp(key, "wait.", 5))
                         r = adding_wait_attribute(adding, key + 5, attribute, &facts->wait);
+                else
+                        read_memory(adding->window, key, attribute, &memory);
         }
+        if (!r)
+                r = add_memory(adding, &memory, &facts->memory);
         return r ? r : adding_coroutine(adding, adding->process, &coroutine, &facts->coroutine);
 }
 

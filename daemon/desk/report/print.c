@@ -125,6 +125,39 @@ static int print_frame_kinds(const Printer *printer) {
         return sheet_table(&printer->sheet, &table, "Innermost frames", n, "kinds of frames");
 }
 
+/* Bytes of anonymous memory alone: a fault of a file may be for many pages, and a huge page is not known. */
+static bool has_bytes(const Report *report, const char *memory) {
+        return report->page_bytes && !report->has_page_sizes &&
+                (!strcmp(memory, "heap") || !strcmp(memory, "stack") || !strcmp(memory, "anonymous"));
+}
+
+static int print_memory(const Printer *printer) {
+        static const Column columns[] = { { "faults", COLUMN_RIGHT },
+                                          { "", COLUMN_RIGHT },
+                                          { "about", COLUMN_RIGHT },
+                                          { "memory", COLUMN_CUT } };
+        const Report *report = printer->report;
+        _cleanup_(freep) TallyRow *rows = NULL;
+        TextTable table;
+        size_t n;
+        int r = report_rows(report, REPORT_MEMORY, printer->section, 0, &rows, &n);
+
+        if (r || !n)
+                return error_fold(r);
+        text_table_init(&table, columns, ARRAY_SIZE(columns));
+        for (size_t i = 0; i < MIN(n, (size_t)printer->top); i++) {
+                const char *memory = report_string(report, rows[i].key[1]);
+                char text[SHEET_VALUE_MAX] = "";
+
+                if (has_bytes(report, memory))
+                        sheet_value(text, "bytes", (double)rows[i].self * (double)report->page_bytes);
+                add_value(&table, printer, rows[i].self);
+                text_table_add(&table, "%s", text);
+                text_table_add(&table, "%s", memory);
+        }
+        return sheet_table(&printer->sheet, &table, "Memory", n, "kinds of memory");
+}
+
 /* Words separated by arrows, wrapped at the width; Markdown wraps by itself. */
 typedef struct Wrap {
         const Sheet *sheet;
@@ -700,6 +733,8 @@ static int print_kind_briefly(const Printer *printer) {
         int r = print_functions(printer, OPERATION_ALL, "Functions");
 
         if (!r)
+                r = print_memory(printer);
+        if (!r)
                 r = print_waits(printer);
         if (!r)
                 r = print_operations(printer, false);
@@ -714,6 +749,8 @@ static int print_kind_fully(const Printer *printer, const uint32_t *sections, si
 
         if (!r)
                 r = print_operations(printer, true);
+        if (!r)
+                r = print_memory(printer);
         if (!r)
                 r = print_objects(printer);
         if (!r)

@@ -107,7 +107,7 @@ typedef struct ReportWaitKey {
 
 typedef struct ReportTallies {
         Tally by_function, by_stack, by_link, by_reason, by_object, by_operation, by_coroutine,
-                by_wait, by_frame_kind;
+                by_wait, by_frame_kind, by_memory;
 } ReportTallies;
 
 struct Report {
@@ -124,6 +124,8 @@ struct Report {
         uint64_t n_left_out;            /* rows over max_rows */
         uint64_t n_repeated;            /* profiles whose id was seen before */
         bool has_compilations;          /* some frames say how their code was made */
+        uint64_t page_bytes;            /* size of pages, of faults of anonymous memory; 0 = not told */
+        bool has_page_sizes;            /* some faults say another one than others */
         uint64_t start_ns, end_ns;      /* REALTIME */
 };
 
@@ -162,6 +164,10 @@ const char *report_operation_name(const Report *report, uint32_t operation);
 /* Numbers an operation; one over the cap of rows is OPERATION_NOT_LISTED, and counted. Return: 0, -ENOMEM. */
 int report_add_operation(Report *report, const char *name, uint32_t *operationp);
 
+/* Words of rows of REPORT_MEMORY behind the kind of memory. */
+#define REPORT_MEMORY_HUGE ", perhaps huge pages"
+#define REPORT_MEMORY_MAJOR ", read from a disk"
+
 typedef enum ReportTable {
         REPORT_FUNCTIONS,
         REPORT_STACKS,
@@ -172,6 +178,7 @@ typedef enum ReportTable {
         REPORT_COROUTINES,
         REPORT_WAITS,
         REPORT_FRAME_KINDS,
+        REPORT_MEMORY,
         REPORT_N_TABLES,
 } ReportTable;
 

@@ -19,7 +19,7 @@ enum { DEFAULT_MAX_ROWS = 4 << 20 };
 
 typedef struct Tables {
         Intern *interns[11];
-        Tally *tallies[9];
+        Tally *tallies[10];
 } Tables;
 
 static Tables tables_of(Report *report) {
@@ -29,7 +29,8 @@ static Tables tables_of(Report *report) {
                          { &report->tallies.by_function, &report->tallies.by_stack, &report->tallies.by_link,
                            &report->tallies.by_reason, &report->tallies.by_object,
                            &report->tallies.by_operation, &report->tallies.by_coroutine,
-                           &report->tallies.by_wait, &report->tallies.by_frame_kind } };
+                           &report->tallies.by_wait, &report->tallies.by_frame_kind,
+                           &report->tallies.by_memory } };
 }
 
 static void init_tables(Report *report) {
@@ -322,6 +323,7 @@ int report_rows(const Report *report, ReportTable table, uint32_t section, uint3
                 [REPORT_COROUTINES] = { &report->tallies.by_coroutine, compare_coroutines },
                 [REPORT_WAITS] = { &report->tallies.by_wait, compare_waits },
                 [REPORT_FRAME_KINDS] = { &report->tallies.by_frame_kind, compare_strings },
+                [REPORT_MEMORY] = { &report->tallies.by_memory, compare_strings },
         };
         uint32_t prefix[2] = { section, operation };
         int r = tally_sort(tables[table].tally, prefix, table == REPORT_FUNCTIONS ? 2 : 1,

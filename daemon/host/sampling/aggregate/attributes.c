@@ -142,7 +142,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[25 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[26 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -266,6 +266,9 @@ static void add_fault(SetBuilder *builder, const struct abi_fault *fault) {
         set_string(builder, "memory.kind", kinds[fault->memory], strlen(kinds[fault->memory]));
         if (fault->is_huge)
                 set_string(builder, "memory.huge_page", "possible", strlen("possible"));
+        else if (fault->memory == ABI_MEMORY_HEAP || fault->memory == ABI_MEMORY_STACK ||
+                 fault->memory == ABI_MEMORY_ANONYMOUS)
+                set_int(builder, "memory.page_size", sysconf(_SC_PAGESIZE));
         set_string(builder, "file.name", fault->file, strlen(fault->file));
 }
 

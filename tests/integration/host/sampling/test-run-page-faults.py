@@ -7,6 +7,7 @@ oracle.enter()
 
 import collections
 import os
+import re
 import subprocess
 import sys
 
@@ -109,6 +110,19 @@ class PageFaults(session.NamingCase):
         self.check_shares(faults)
         self.check_sums(faults, truth)
 
+    def memory_table(self, paths):
+        """What `report` prints: {memory: (faults, bytes)}"""
+        out = self.run_command([tap.SPANPROF, "report", "--type", "page_faults", *paths]).stdout
+        body = out.split("\nMemory\n")[1].split("\n\n")[0].splitlines()[1:]
+        rows = [re.fullmatch(r" *(\d+) +[\d.]+% +([\d.]+ [KMG]?i?B)? +(\S.*)", line) for line in body]
+        return {row[3]: (int(row[1]), row[2]) for row in rows}
+
+    def check_pprof(self, result, sums):
+        path = self.directory() / "faults.pb.gz"
+        self.run_command([tap.SPANPROF, "convert", "--type", "page_faults", "-o", path, *result.paths])
+        out = self.run_command([tap.SPANPROF, "report", path]).stdout
+        self.assertRegex(out, rf"(?m)^Profile +page_faults in count\n +value +{sum(sums.values())}$")
+
     def test_major_faults_name_the_file(self):
         path = self.directory() / "read from disk"
         path.write_bytes(os.urandom(FILE_BYTES))
@@ -126,6 +140,7 @@ class PageFaults(session.NamingCase):
                 other += sample.value
         self.assertAlmostEqual((named + other) / truth["major"], 1, delta=0.02, msg=truth)
         self.assertGreaterEqual(named / truth["major"], 0.95, truth)
+        self.assertEqual(self.memory_table(result.paths)[f"file, read from a disk: {path.name}"], (named, None))
 
     def test_kinds_of_memory_are_told(self):
         victim = self.spawn([sys.executable, "-c", MEMORY, self.directory()], stdin=subprocess.PIPE)
@@ -143,6 +158,15 @@ class PageFaults(session.NamingCase):
         self.assertEqual(result.counter("page_fault_samples_total", "unknown"), 0)
         for kind in ("anonymous", "shared", "file", "heap"):
             self.assertAlmostEqual(sums[kind] / sum(sums.values()), 0.25, delta=0.05, msg=sums)
+        table = self.memory_table(result.paths)
+        for kind, n in sums.items():
+            told = sum(row[0] for memory, row in table.items() if memory.split(",")[0] == kind)
+            self.assertEqual(told, n, table)
+        # about so many bytes, where each fault is a page
+        for memory, (_, size) in table.items():
+            self.assertEqual(bool(size), memory in ("heap", "stack", "anonymous"), table)
+        self.assertRegex(table["heap"][1], r"MiB$|GiB$")
+        self.check_pprof(result, sums)
 
     def test_nothing_of_it_is_there_unless_it_is_asked_for(self):
         victim = self.victim("faults", "1", "100", stdin=subprocess.PIPE)
