@@ -107,12 +107,13 @@
         X(PYTHON_LOCK_WAITS, "python_lock_waits_total", "", \
           "waits of a thread for the lock of an interpreter of Python (the GIL), with --off-cpu") \
         X(FAULTS, "page_faults_total", "result=\"sampled\"", \
-          "page faults that samples of targets stand for, with --page-faults") \
+          "page faults that samples stand for, with --page-faults, those of not_target among them") \
         X(FAULTS_BUDGET, "page_faults_total", "result=\"budget\"", \
           "page faults of the whole machine for which no sample stands: too many samples came in the second on that CPU") \
         X(FAULTS_UNTAKEN, "page_faults_total", "result=\"kernel_internal\"", \
           "page faults for which no sample stands, as the kernel half lacked a program that must exist") \
-        X(FAULT_SAMPLES, "page_fault_samples_total", "event=\"taken\"", "samples of page faults of targets, with --page-faults") \
+        X(FAULT_SAMPLES, "page_fault_samples_total", "event=\"taken\"", \
+          "samples of page faults, with --page-faults, those of not_target among them") \
         X(FAULT_SAMPLES_RING_FULL, "page_fault_samples_total", "event=\"ring_full\"", \
           "samples of page faults that found the ring to the daemon full: they are lost") \
         X(FAULT_SAMPLES_UNKNOWN, "page_fault_samples_total", "event=\"unknown\"", \
@@ -690,6 +691,8 @@
           "oldest connections of all, when there were as many as there may be") \
         X(LOG_LOST, "log_messages_lost_total", "", \
                 "messages that standard error or the journal did not take in time") \
+        X(FAULTS_NOT_TARGET, "page_faults_total", "result=\"not_target\"", \
+          "page faults that samples of processes stand for that are no targets, or none any more: left out") \
         X(FAULT_SAMPLES_NOT_TARGET, "page_fault_samples_total", "event=\"not_target\"", \
           "samples of page faults of processes that are no targets, or none any more: left out") \
         X(FAULT_SAMPLES_GONE, "page_fault_samples_total", "event=\"deferred\"", \

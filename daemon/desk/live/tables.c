@@ -144,6 +144,35 @@ static void print_wait_time(const Counts *counts, FILE *out) {
         fprintf(out, "\n");
 }
 
+/* Page faults of targets, and which of them the recording does not have. */
+static void print_faults(FILE *out) {
+        static const struct {
+                enum counter counter;
+                const char *words;
+        } losses[] = {
+                { COUNTER_FAULT_SAMPLES_RING_FULL, "samples that found the ring full" },
+                { COUNTER_FAULT_SAMPLES_GONE, "samples of programs that were forgotten" },
+                { COUNTER_FAULT_SAMPLES_WINDOW_FULL, "samples beyond the recording's cap" },
+                { COUNTER_FAULTS_BUDGET, "faults of all programs, too many at once" },
+        };
+        uint64_t n = stat_get(COUNTER_FAULTS) - stat_get(COUNTER_FAULTS_NOT_TARGET),
+                 n_samples = stat_get(COUNTER_FAULT_SAMPLES) - stat_get(COUNTER_FAULT_SAMPLES_NOT_TARGET);
+        const char *separator = "; not whole: without ";
+
+        if (!n)
+                return;
+        fprintf(out, "  growth     %" PRIu64 " page faults by %" PRIu64 " samples: `report --type page_faults` of the "
+                     "file has them",
+                n, n_samples);
+        for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+                if (stat_get(losses[i].counter)) {
+                        fprintf(out, "%s%s (%" PRIu64 ")", separator, losses[i].words,
+                                stat_get(losses[i].counter));
+                        separator = ", ";
+                }
+        fprintf(out, "\n");
+}
+
 /* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
 static void print_losses(FILE *out) {
         uint64_t n_lost = stat_lost() - stat_get(COUNTER_LOST_NOT_TARGET);
@@ -339,6 +368,7 @@ static int print_quality(const Counts *counts, const Summary *summary, const Tab
                 fprintf(out, "             not whole: %s\n", cause);
         print_losses(out);
         print_wait_time(counts, out);
+        print_faults(out);
         if (format->lacks_waits && counts->n_events &&
             summary->target_cpu_ns < summary->duration_ns / MOSTLY_WAITS)
                 fprintf(out, "  waits      not counted: samples are CPU time, and there was little of it; with "

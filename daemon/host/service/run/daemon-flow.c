@@ -63,6 +63,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
                 stat_add(sample.fault ? COUNTER_FAULT_SAMPLES_NOT_TARGET : COUNTER_LOST_NOT_TARGET, 1);
+                stat_add(COUNTER_FAULTS_NOT_TARGET, sample.fault ? sample.header->value : 0);
                 deferred_drop(daemon->walks.deferred, sample.header);
                 return 0;
         }

@@ -168,6 +168,15 @@ class PageFaults(session.NamingCase):
         self.assertRegex(table["heap"][1], r"MiB$|GiB$")
         self.check_pprof(result, sums)
 
+    def test_a_recording_says_that_it_has_them(self):
+        path = self.directory() / "growth.otlp"
+        done = self.run_command([tap.SPANPROF, "record", "--page-faults", "-o", path, "--", tap.VICTIMS / "victim-faults",
+                                 "2", "100"], stdin=subprocess.DEVNULL)
+        said = re.search(r"growth +(\d+) page faults by \d+ samples: `report --type page_faults` of\s+the file has them",
+                         done.stderr)
+        self.assertTrue(said, done.stderr)
+        self.assertEqual(sum(n for n, _ in self.memory_table([path]).values()), int(said[1]))
+
     def test_nothing_of_it_is_there_unless_it_is_asked_for(self):
         victim = self.victim("faults", "1", "100", stdin=subprocess.PIPE)
         run = self.start("--pid", victim.pid)
