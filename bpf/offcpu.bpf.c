@@ -51,7 +51,8 @@
 #include "waits/wait-run.bpf.h"
 #include "waits/wait-share.bpf.h"
 #include "waits/wait-slot.bpf.h"
-#include "waits/wait-walk.bpf.h"
+#include "waits/waits.bpf.h"
+#include "walk/entry-walk.bpf.h"
 #include "walk/settings.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -455,7 +456,7 @@ static __always_inline bool wait_keep(struct task_struct *task, uint64_t key,
                                       struct counters *counters) {
         uint64_t n, size;
 
-        wait_walk(task, process, scratch, setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
+        entry_walk(task, process, scratch, setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
         n = scratch->unwind.n_frames;
         if (n > WAIT_MAX_WORDS)
                 n = WAIT_MAX_WORDS;

@@ -59,6 +59,13 @@ enum abi_kind {
         ABI_KIND_LOCK = 3,              /* value: ns waited */
         ABI_KIND_ALLOC = 4,             /* value: bytes */
         ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
+        ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
+};
+
+enum {
+        ABI_CRASH_MAX_SIGNAL = 64,
+        /* signal_code of SIGKILL, which has none of its own: the kernel was out of memory */
+        ABI_CRASH_NO_MEMORY = 1,
 };
 
 /* End of the user part of a stack. */
@@ -267,7 +274,8 @@ struct abi_sample {
         uint8_t is_copied;              /* 1 = a struct abi_stack of this time and CPU was sent before it */
         uint8_t task_size;              /* bytes behind the attributes: 0, PYTHON_TASK_SIZE */
         uint8_t has_start;              /* 1 = a struct abi_start of it was sent before it */
-        uint8_t reserved[2];
+        uint8_t signal;                 /* number of the signal of a CRASH, 1 … ABI_CRASH_MAX_SIGNAL */
+        int8_t signal_code;             /* low byte of its si_code */
         uint64_t frames[];
 };
 

@@ -141,6 +141,11 @@
           "waits whose end the kernel did not tell: counted up to their wake-up, if that was told") \
         X(WAITS_THREADS_OVER_CAP, "waits_total", "event=\"threads_over_cap\"", \
           "waits not counted, since too many threads are followed") \
+        X(CRASHES, "crashes_total", "event=\"seen\"", "targets that a signal has ended, but for SIGTERM, SIGINT and SIGHUP") \
+        X(CRASHES_OVER_BUDGET, "crashes_total", "event=\"over_budget\"", \
+          "crashes without a stack, because a CPU had more than 16 of them in a second") \
+        X(CRASHES_RING_FULL, "crashes_total", "event=\"ring_full\"", \
+          "crashes without a stack, because the ring to the daemon was full") \
         X(WAKERS_UNKNOWN, "wait_wakers_total", "kind=\"unknown\"", \
           "blocked waits whose waker is not told: it was there before the wait began") \
         X(WAKERS_THREAD, "wait_wakers_total", "kind=\"thread\"", "blocked waits that a target's thread has ended") \
@@ -704,6 +709,10 @@
           "waits of processes that are no targets any more: left out") \
         X(WAITS_WINDOW_FULL, "waits_total", "event=\"window_full\"", \
           "waits for which a table of the window was full: left out") \
+        X(CRASHES_WINDOW_FULL, "crashes_total", "event=\"window_full\"", \
+          "crashes that a full window had no room for") \
+        X(CRASHES_NOT_TARGET, "crashes_total", "event=\"not_target\"", \
+          "crashes of processes that were no targets any more as they were read") \
         X(WAITS_HELD, "waits_holds_total", "", \
           "times that waits were not counted for a while: far above off-cpu-max-switches") \
         X(WAITS_LESS, "waits_limits_total", "change=\"less\"", \

@@ -117,6 +117,9 @@ struct bpf_map {
 
 struct signal_struct {
         atomic_t live;           /* threads that have not begun to exit */
+        unsigned int flags;             /* SIGNAL_* */
+        int group_exit_code;            /* in the low 7 bits the signal that ends the process */
+        struct mm_struct *oom_mm;       /* memory of a victim of the OOM killer; NULL = it is none */
         /* CPU time of threads that were reaped, ns; the leader is the last of them */
         unsigned long long sum_sched_runtime;
 } KERNEL_TYPE;

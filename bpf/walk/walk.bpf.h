@@ -75,6 +75,8 @@ static __always_inline void record_begin(struct abi_sample *sample, struct task_
         sample->interrupted = 0;
         sample->task_size = 0;
         sample->has_start = 0;
+        sample->signal = 0;
+        sample->signal_code = 0;
         comm_copy(sample->comm, task->comm);
 }
 

@@ -70,7 +70,7 @@ def wait_cpu(pids, seconds, patience=120):
 
 
 # types of events that are no samples of the CPU
-NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults"}
+NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes"}
 
 
 class Receiver:
@@ -105,6 +105,7 @@ class Result:
         self.waits = [sample for sample in events if sample.type == "off_cpu"]
         self.goroutines = [sample for sample in events if sample.type == "goroutines"]
         self.faults = [sample for sample in events if sample.type == "page_faults"]
+        self.crashes = [sample for sample in events if sample.type == "crashes"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
 
     def counter(self, metric, label=None):

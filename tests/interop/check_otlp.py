@@ -49,6 +49,7 @@ OURS = {
     ("off_cpu", "nanoseconds"): ("off_cpu", "nanoseconds", False, {"both", "value"}),
     ("goroutines", "count"): ("wall", "nanoseconds", True, {"value"}),
     ("page_faults", "count"): ("page_faults", "count", True, {"value"}),
+    ("crashes", "count"): ("crashes", "count", True, {"times", "value"}),
     ("off_cpu_waker", "nanoseconds"): ("off_cpu_waker", "nanoseconds", False, {"both", "value"}),
     ("wall", "nanoseconds"): ("wall", "nanoseconds", True, {"value"}),
     ("wall", "count"): ("wall", "nanoseconds", True, {"times", "value", "both"}),

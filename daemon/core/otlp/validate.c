@@ -322,6 +322,7 @@ static const KnownType known_types[] = {
         { "alloc_objects", "count", "space", "bytes", true, SAMPLE_VALUE },
         { "goroutines", "count", "wall", "nanoseconds", true, SAMPLE_VALUE },
         { "page_faults", "count", "page_faults", "count", true, SAMPLE_VALUE },
+        { "crashes", "count", "crashes", "count", true, SAMPLE_TIMES | SAMPLE_VALUE },
         { "suspended", "nanoseconds", "suspended", "nanoseconds", false, SAMPLE_BOTH | SAMPLE_VALUE },
 };
 

@@ -34,6 +34,7 @@ static const struct {
         [PROFILE_WAKER] = { "off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds" },
         [PROFILE_GOROUTINES] = { "goroutines", "count", "wall", "nanoseconds" },
         [PROFILE_PAGE_FAULTS] = { "page_faults", "count", "page_faults", "count" },
+        [PROFILE_CRASHES] = { "crashes", "count", "crashes", "count" },
         [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 

@@ -108,6 +108,8 @@ static ProfileType profile_type(uint8_t kind) {
                 return PROFILE_ALLOC_SPACE;
         case ABI_KIND_FAULT:
                 return PROFILE_PAGE_FAULTS;
+        case ABI_KIND_CRASH:
+                return PROFILE_CRASHES;
         default:
                 return PROFILE_CPU;
         }
@@ -212,8 +214,10 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         *is_latep = !r && at.is_late;
         if (r || at.is_late)
                 return r;
+        /* the value of a crash is an address */
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
-                          (int64_t)sample->header->value, sample->header->time_ns);
+                          sample->header->signal ? 1 : (int64_t)sample->header->value,
+                          sample->header->time_ns);
         if (!r && frames_nameless(aggregator->frames) < COUNTER_N)
                 stat_add(frames_nameless(aggregator->frames), 1);
         return r;
@@ -467,14 +471,17 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         if (!r)
                 r = add(aggregator, program, sample, &end, &is_late);
         if (r == WINDOW_E_FULL) {
-                stat_add(sample->fault ? COUNTER_FAULT_SAMPLES_WINDOW_FULL : COUNTER_LOST_WINDOW_FULL, 1);
+                stat_add(sample->fault              ? COUNTER_FAULT_SAMPLES_WINDOW_FULL
+                         : sample->header->signal ? COUNTER_CRASHES_WINDOW_FULL
+                                                  : COUNTER_LOST_WINDOW_FULL,
+                         1);
                 return 0;
         }
         if (r)
                 return error_fold(r);
         if (is_late)
                 return AGGREGATOR_E_LATER;
-        if (!sample->fault)
+        if (!sample->fault && !sample->header->signal)
                 count_outcomes(context, end);
         return 0;
 }
@@ -575,6 +582,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
                 return error_fold(r);
         window_shares_reset(&aggregator->shares);
         window_set_period(window, PROFILE_CPU, period_ns);
+        window_set_period(window, PROFILE_CRASHES, 1);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         window_set_period(window, PROFILE_PAGE_FAULTS, 1);      /* a value is faults, not samples of them */
         if (wait_spread_finish(&aggregator->waits, window))

@@ -19,6 +19,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "host/sampling/aggregate/service-name.h"
+#include "host/sampling/aggregate/signal-name.h"
 #include "host/sampling/aggregate/wait-reason.h"
 
 enum {
@@ -43,6 +44,9 @@ typedef struct AttributeKey {
         const char *lock_kind, *lock_name;      /* as wait_reason */
         uint32_t fault;                 /* memory, is_major and is_huge of a page fault; 0 = none */
         uint32_t n_file;                /* bytes of the file's name */
+        uint64_t signal_address;
+        uint32_t signal;                /* number of the signal of a crash; 0 = none */
+        int32_t signal_code;
         struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
@@ -51,7 +55,7 @@ typedef struct AttributeKey {
         uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK + ABI_FILE_NAME_SIZE];
 } AttributeKey;
 
-_Static_assert(offsetof(AttributeKey, attributes) == 160, "no padding");
+_Static_assert(offsetof(AttributeKey, attributes) == 176, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -119,6 +123,9 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
         key->lock_name = sample->wait.lock.name;
         key->lock_owner = sample->wait.lock.owner;
         key->waker = sample->wait.waker;
+        key->signal = header->signal;
+        key->signal_code = header->signal_code;
+        key->signal_address = header->signal ? header->value : 0;
         if (header->attributes_size) {
                 key->context_serial = context && !are_labels(header) ? context->serial : 0;
                 key->form = header->form;
@@ -142,7 +149,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[26 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[29 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -272,6 +279,20 @@ static void add_fault(SetBuilder *builder, const struct abi_fault *fault) {
         set_string(builder, "file.name", fault->file, strlen(fault->file));
 }
 
+/* Of a crash. */
+static void add_signal(SetBuilder *builder, const struct abi_sample *header) {
+        const char *code = signal_code_name(header->signal, header->signal_code);
+        char name[SIGNAL_NAME_SIZE], address[19];
+
+        signal_name(header->signal, name);
+        set_string(builder, "signal.name", name, strlen(name));
+        set_string(builder, "signal.code", code, code ? strlen(code) : 0);
+        if (!signal_has_address(header->signal, header->signal_code))
+                return;
+        snprintf(address, sizeof(address), "0x%" PRIx64, header->value);
+        set_string(builder, "signal.address", address, strlen(address));
+}
+
 static int make_set(Attributes *attributes, Window *window, const Program *program, const Sample *sample,
                     const AttributeKey *key, uint32_t *setp) {
         SetBuilder builder = { .window = window, .filter = &attributes->filter };
@@ -294,6 +315,8 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
                 add_wait(&builder, &sample->wait);
         if (sample->fault)
                 add_fault(&builder, sample->fault);
+        if (sample->header->signal)
+                add_signal(&builder, sample->header);
         if (!builder.r && sample->header->attributes_size && are_labels(sample->header))
                 builder.r = add_goroutine(attributes, window, program->process, sample, &builder);
         else if (!builder.r && sample->header->attributes_size)

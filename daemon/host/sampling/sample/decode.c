@@ -16,9 +16,15 @@ static bool comm_is_terminated(const char *comm) {
         return memchr(comm, 0, ABI_COMM_SIZE);
 }
 
+/* Only a crash has a signal. */
+static bool signal_is_sound(const struct abi_sample *header) {
+        return header->kind == ABI_KIND_CRASH ? header->signal && header->signal <= ABI_CRASH_MAX_SIGNAL
+                                              : !header->signal && !header->signal_code;
+}
+
 static bool header_is_sound(const struct abi_sample *header) {
         return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_USER_WORDS &&
-               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_FAULT &&
+               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_CRASH && signal_is_sound(header) &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                header->is_copied <= 1 && header->has_start <= 1 &&

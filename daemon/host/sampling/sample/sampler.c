@@ -31,6 +31,7 @@
 #include "host/sampling/process/program-names.h"
 #include "host/sampling/sample/event.h"
 #include "host/sampling/sample/fault-events.h"
+#include "host/sampling/sample/kernel-crashes.h"
 #include "host/sampling/sample/kernel-half.h"
 #include "host/sampling/sample/kernel-waits.h"
 #include "host/sampling/sample/machine.h"
@@ -90,6 +91,7 @@ struct Sampler {
         KernelWaits *waits;             /* NULL = not asked for */
         FaultEvents *faults;            /* NULL = not asked for */
         KernelThreads *threads;         /* NULL = not asked for yet */
+        KernelCrashes *crashes;         /* NULL = not asked for */
         int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
@@ -230,6 +232,8 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         r = kernel_half_new(&sampler->half, config, read_sample, read_notice, sampler);
         if (!r && config->waits)
                 r = kernel_waits_new(&sampler->waits, sampler->half, config);
+        if (!r && config->crashes)
+                r = kernel_crashes_new(&sampler->crashes, sampler->half, config);
         if (r)
                 return r;
         r = runtime_walk_new(&sampler->runtime_walk, sampler->half);
@@ -255,6 +259,7 @@ Sampler *sampler_free(Sampler *sampler) {
         kernel_waits_free(sampler->waits);
         fault_events_free(sampler->faults);
         kernel_threads_free(sampler->threads);
+        kernel_crashes_free(sampler->crashes);
         runtime_walk_free(sampler->runtime_walk);
         obi_map_free(sampler->obi);
         kernel_half_free(sampler->half);
@@ -326,7 +331,6 @@ int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const
         return kernel_waits_give(sampler->waits, wait, record, givenp);
 }
 
-/* Waits are counted while samples are taken. */
 static int follow_waits(Sampler *sampler) {
         if (!sampler->waits)
                 return 0;
@@ -334,6 +338,19 @@ static int follow_waits(Sampler *sampler) {
                 return kernel_waits_attach(sampler->waits);
         kernel_waits_detach(sampler->waits);
         return 0;
+}
+
+/* Waits are counted, and crashes told, while samples are taken. */
+static int follow_objects(Sampler *sampler) {
+        if (sampler->crashes && sampler->is_running && !sampler->is_paused) {
+                int r = kernel_crashes_attach(sampler->crashes);
+
+                if (r)
+                        return r;
+        } else if (sampler->crashes) {
+                kernel_crashes_detach(sampler->crashes);
+        }
+        return follow_waits(sampler);
 }
 
 int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit) {
@@ -433,7 +450,7 @@ void sampler_pause(Sampler *sampler) {
         sampler->is_paused = true;
         for (size_t i = 0; i < sampler->cpus.n; i++)
                 close_cpu(sampler, i);
-        follow_waits(sampler);
+        follow_objects(sampler);
 }
 
 int sampler_resume(Sampler *sampler) {
@@ -441,7 +458,7 @@ int sampler_resume(Sampler *sampler) {
 
         sampler->is_paused = false;
         r = sampler->is_running ? follow_cpus(sampler) : 0;
-        return r ? r : follow_waits(sampler);
+        return r ? r : follow_objects(sampler);
 }
 
 int sampler_renew(Sampler *sampler) {
@@ -492,14 +509,14 @@ int sampler_start(Sampler *sampler) {
         event_limit_begin(&sampler->rate.limit, sampler->config.frequency);
         sampler->is_running = true;
         r = follow_cpus(sampler);
-        return r ? r : follow_waits(sampler);
+        return r ? r : follow_objects(sampler);
 }
 
 void sampler_stop(Sampler *sampler) {
         for (size_t i = 0; i < sampler->cpus.n; i++)
                 close_cpu(sampler, i);
         sampler->is_running = false;
-        follow_waits(sampler);
+        follow_objects(sampler);
 }
 
 int sampler_drain(Sampler *sampler, SamplerDrained *drainedp) {
@@ -717,5 +734,6 @@ void sampler_take_losers(Sampler *sampler, SamplerLosers *losers) {
 
 size_t sampler_map_bytes(Sampler *sampler) {
         return kernel_half_map_bytes(sampler->half) +
-                (sampler->waits ? kernel_waits_map_bytes(sampler->waits) : 0);
+                (sampler->waits ? kernel_waits_map_bytes(sampler->waits) : 0) +
+                (sampler->crashes ? kernel_crashes_map_bytes(sampler->crashes) : 0);
 }

@@ -88,6 +88,7 @@ typedef struct ConfigSampling {
         char *obi_map;                  /* path in a file system of BPF; "" = not read */
         char *hosts;                    /* host_share_parse() */
         uint64_t goroutines;            /* looked at in each process a second; 0 = none */
+        bool crashes;                   /* the last stack of a target that a signal ends */
 } ConfigSampling;
 
 /* Time without a CPU. */

@@ -147,6 +147,9 @@ const Option option_table[] = {
           .argument = "N", .advanced = true,
           .help = "count goroutines that wait, by stack, reason and labels, without stopping any: look at N "
                   "of each process of Go a second (0: at none)" },
+        { "crashes", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.crashes), "off", .advanced = true,
+          .help = "keep the last stack of a target that a signal ends, with its span, the signal and its "
+                  "address, and log a line; SIGTERM, SIGINT and SIGHUP are no crashes" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(delivery.endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",

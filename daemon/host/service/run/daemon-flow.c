@@ -22,6 +22,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/aggregate/signal-name.h"
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/sample/decode.h"
 
@@ -48,6 +49,31 @@ static int learn_span(Daemon *daemon, const Program *program, const Sample *samp
         return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
 }
 
+/*
+ * One line for each crash, at most one a second. Where it was is in the profile: functions have their names
+ * later.
+ */
+static void say_crash(const Process *process, const struct abi_sample *header) {
+        const char *code = signal_code_name(header->signal, header->signal_code);
+        char name[SIGNAL_NAME_SIZE], address[24] = "", span[96] = "", others[64] = "";
+        const struct abi_span *ids = &header->span;
+        static LogLimit limit;
+        uint64_t n_skipped;
+
+        if (!log_limit(&limit, NS_PER_SEC, &n_skipped))
+                return;
+        if (signal_has_address(header->signal, header->signal_code))
+                snprintf(address, sizeof(address), " at 0x%" PRIx64, header->value);
+        if (header->context == ABI_CONTEXT_PRESENT)
+                snprintf(span, sizeof(span), ", in span %016" PRIx64 " of trace %016" PRIx64 "%016" PRIx64,
+                         ids->span, ids->trace_high, ids->trace_low);
+        if (n_skipped)
+                snprintf(others, sizeof(others), "; %" PRIu64 " crashes before it were not logged", n_skipped);
+        log_warning("process %" PRIu32 " (%s), thread %" PRIu32 " (%s) crashed: %s%s%s%s%s%s%s", process->pid,
+                    process->comm, header->tid, header->comm, signal_name(header->signal, name),
+                    code ? " (" : "", code ? code : "", code ? ")" : "", address, span, others);
+}
+
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
         Daemon *daemon = userdata;
         Program program;
@@ -62,13 +88,18 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 daemon->totals->first_sample_ns = clock_monotonic_ns();
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
-                stat_add(sample.fault ? COUNTER_FAULT_SAMPLES_NOT_TARGET : COUNTER_LOST_NOT_TARGET, 1);
+                stat_add(sample.fault              ? COUNTER_FAULT_SAMPLES_NOT_TARGET
+                         : sample.header->signal ? COUNTER_CRASHES_NOT_TARGET
+                                                 : COUNTER_LOST_NOT_TARGET,
+                         1);
                 stat_add(COUNTER_FAULTS_NOT_TARGET, sample.fault ? sample.header->value : 0);
                 deferred_drop(daemon->walks.deferred, sample.header);
                 return 0;
         }
         if (r)
                 return error_fold(r);
+        if (sample.header->signal)
+                say_crash(program.process, sample.header);
         if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
                 publication_count_early(program.publication, sample.header->time_ns);
         if (sample.header->form == ABI_FORM_PYTHON && (sample.header->context == ABI_CONTEXT_UNPUBLISHED ||

@@ -72,6 +72,7 @@ static int make(Daemon *daemon) {
                 .btf_path = getenv("SPANPROF_BTF"),
                 .is_patient = daemon->sink,
                 .stack_bytes = STACK_BYTES_PER_SECOND,
+                .crashes = config->sampling.crashes,
                 .waits = config->waits.off_cpu,
                 .wait_walks = (uint32_t)config->waits.walks,
                 .wait_long_ns = config->waits.long_wait_ns,

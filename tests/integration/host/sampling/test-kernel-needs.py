@@ -11,7 +11,7 @@ import tap
 
 HEADER = pathlib.Path("/usr/include/linux/bpf.h")
 DENY = tap.BUILD_DIR / "tests/harness/libdeny-bpf.so"
-OBJECTS = ("sampler", "offcpu", "waker", "threads")
+OBJECTS = ("sampler", "offcpu", "waker", "threads", "crash")
 EXIT_UNUSABLE = 78
 NOWHERE = "http://127.0.0.1:1"         # a receiver that is not there
 SHT_PROGBITS, SHF_EXECINSTR, CALL = 1, 4, 0x85

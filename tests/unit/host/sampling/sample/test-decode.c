@@ -95,6 +95,26 @@ Test(decode, refuses_counts_beyond_the_limits) {
         refuses((Record *)&record, sizeof(record), "counts that nobody has");
 }
 
+Test(decode, takes_the_signal_of_a_crash_alone) {
+        Record record = sound();
+        Sample sample;
+
+        record.header.kind = ABI_KIND_CRASH;
+        refuses(&record, sizeof(record), "a crash without a signal");
+        record.header.signal = 11;
+        record.header.signal_code = 1;
+        record.header.value = 0x1234;
+        cr_assert_eq(decode_sample(&record, sizeof(record), &sample), 0);
+        cr_assert_eq(sample.header->signal, 11);
+        record.header.signal = ABI_CRASH_MAX_SIGNAL + 1;
+        refuses(&record, sizeof(record), "a signal that there is none of");
+        record.header.signal = 11;
+        record.header.kind = ABI_KIND_CPU;
+        refuses(&record, sizeof(record), "a tick with a signal");
+        record.header.kind = ABI_KIND_CRASH + 1;
+        refuses(&record, sizeof(record), "a kind behind the last one");
+}
+
 /* A record of a page fault, without frames of the kernel. */
 static union FaultRecord {
         struct abi_sample header;

@@ -5,19 +5,20 @@
  * Walks of Threads in the Kernel
  *
  * The user stack of the current thread, from the registers that it had as it entered the kernel: of one that
- * is about to wait, and of one that wakes another. Both are in the kernel with interrupts off, so the memory
- * of the thread is mapped, and no tick takes the working memory away.
+ * is about to wait, of one that wakes another, and of one that a signal ends. An object has working memory of
+ * its own for them, so no tick takes it away.
  */
 
-#include "waits/waits.bpf.h"
+#include "walk/tables.bpf.h"
+
 #include "walk/narrow.bpf.h"
 #include "walk/registers.bpf.h"
 #include "walk/settings.bpf.h"
 #include "walk/walk.bpf.h"
 
 /* @depth: frames at most. The sample's head has its identity. Fills the frames, and the head's words of them. */
-static __always_inline void wait_walk(struct task_struct *task, const struct abi_process *process,
-                                      struct scratch *scratch, uint32_t depth) {
+static __always_inline void entry_walk(struct task_struct *task, const struct abi_process *process,
+                                       struct scratch *scratch, uint32_t depth) {
         struct unwind *unwind = &scratch->unwind;
         struct space space = { .version = rows_version };
         uint64_t nodes = 0;

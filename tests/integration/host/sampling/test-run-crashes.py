@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The last stack of a process that a signal ends, by victims that know where they are, in which span, and why."""
+import oracle
+
+oracle.enter()
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+
+import groups
+import session
+import tap
+
+CHAIN = ["crash_here", "crash_serve"]
+SPAN = (f"{4711:016x}{4712:016x}", f"{1234:016x}")
+SENT = [signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE,
+        signal.SIGSEGV, signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGPIPE, signal.SIGALRM,
+        signal.SIGUSR1, signal.SIGVTALRM, signal.SIGKILL]
+# faults of the program itself: the kernel's name of the signal, of its code, and the address if it is known
+FAULTS = {"null": ("SIGSEGV", "SEGV_MAPERR", "0x1234"), "code": ("SIGILL", "ILL_ILLOPN", None),
+          "divide": ("SIGFPE", "FPE_INTDIV", None), "bus": ("SIGBUS", "BUS_ADRERR", None)}
+OPTIONS = ("--comm", "victim-crash", "--crashes", "--symbols=local", "--frequency", 199)
+N_STORM = 100
+BUDGET = 16             # crashes that a CPU tells of in a second
+
+
+class Crashes(session.NamingCase):
+    def begin(self, *arguments):
+        return self.victim("crash", *arguments, stdin=subprocess.PIPE, preexec_fn=self.no_core)
+
+    @staticmethod
+    def no_core():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        tap._die_with_parent()
+
+    def order(self, child, line):
+        child.process.stdin.write(line.encode() + b"\n")
+        child.process.stdin.flush()
+
+    def run_with(self, orders, arguments=()):
+        """Victims that get one order each, once each was sampled: (result, {order: crashes of its process})."""
+        run = self.start(*OPTIONS)
+        victims = {order: self.begin(*arguments) for order in orders}
+        for child in victims.values():
+            run.wait_events(1, child.pid)
+        for order, child in victims.items():
+            self.order(child, order)
+        for child in victims.values():
+            child.wait()
+        result = run.stop()
+        return result, {order: [sample for sample in result.crashes if sample.resource["process.pid"] == child.pid]
+                        for order, child in victims.items()}
+
+    def functions(self, sample):
+        return [frame.name for frame in sample.frames if frame.type != "kernel"]
+
+    def whole(self, sample):
+        """Where it was, and for whom. Return: its functions."""
+        names = self.functions(sample)
+        self.assertIn("crash_here", names)
+        self.assertEqual(names[names.index("crash_here"):][:2], CHAIN, names)
+        self.assertNotIn("profile.stack.truncated", sample.attributes)
+        self.assertEqual((sample.trace_id, sample.span_id), SPAN)
+        self.assertEqual(sample.value, 1)
+        return names
+
+    def test_each_signal_has_its_stack_and_span(self):
+        orders = [str(int(number)) for number in SENT]
+        result, found = self.run_with(orders)
+        for number, order in zip(SENT, orders):
+            self.assertEqual(len(found[order]), 1, (number, result.log))
+            self.assertEqual(found[order][0].attributes["signal.name"], number.name)
+            names = self.whole(found[order][0])
+            self.assertIn("main", names)
+        self.assertEqual(result.counter("crashes_total", "seen"), len(SENT))
+
+    def test_faults_have_their_code_and_address(self):
+        result, found = self.run_with(list(FAULTS))
+        for order, (name, code, address) in FAULTS.items():
+            self.assertEqual(len(found[order]), 1, (order, result.log))
+            said = found[order][0].attributes
+            self.assertEqual((said["signal.name"], said["signal.code"]), (name, code))
+            self.assertIn("signal.address", said)
+            if address:
+                self.assertEqual(said["signal.address"], address)
+            self.whole(found[order][0])
+        self.assertRegex(result.log, r"process \d+ \(victim-crash\), thread \d+ \(victim-crash\) crashed: SIG\w+ "
+                         r"\(\w+\) at 0x[0-9a-f]+, in span 00000000000004d2 of trace")
+
+    def test_a_thread_other_than_the_first_one_is_named(self):
+        result, found = self.run_with(["null"], arguments=["thread"])
+        (sample,) = found["null"]
+        self.assertEqual(sample.attributes["thread.name"], "crash-worker")
+        self.assertNotEqual(sample.thread_id, sample.resource["process.pid"])
+        self.assertIn("thread_main", self.whole(sample))
+
+    def test_what_is_handled_or_asked_for_is_no_crash(self):
+        asked = [str(int(number)) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+        result, found = self.run_with(["null 1", "6 1", *asked])
+        self.assertEqual(found, {order: [] for order in found})
+        self.assertEqual(result.counter("crashes_total", "seen"), 0)
+        self.assertNotIn("crashed", result.log)
+
+    def test_nothing_is_told_without_the_option(self):
+        run = self.start("--comm", "victim-crash", "--frequency", 199)
+        child = self.begin()
+        run.wait_events(1, child.pid)
+        self.order(child, "null")
+        child.wait()
+        result = run.stop()
+        self.assertEqual(result.crashes, [])
+        self.assertNotIn("crashed", result.log)
+
+    def test_the_end_by_others_shows_where_it_waited(self):
+        run = self.start(*OPTIONS)
+        child = self.begin()
+        run.wait_events(1, child.pid)
+        self.order(child, "wait")
+        tap.wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/wchan").read_text() and
+                       "S" in pathlib.Path(f"/proc/{child.pid}/stat").read_text().rsplit(")")[1][:3], "pause()")
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        (sample,) = run.stop().crashes
+        self.assertEqual(sample.attributes["signal.name"], "SIGKILL")
+        self.assertNotIn("signal.code", sample.attributes)
+        self.whole(sample)
+
+    def test_a_process_that_had_no_memory_left_says_so(self):
+        group, n_killed = groups.limit_memory(self, "spanprof-test-crash", 64 << 20)
+        run = self.start(*OPTIONS)
+        child = self.begin()
+        groups.enter(group, child.pid)
+        run.wait_events(1, child.pid)
+        self.order(child, "memory")
+        child.wait()
+        self.assertEqual(n_killed(), 1)
+        (sample,) = run.stop().crashes
+        self.assertEqual((sample.attributes["signal.name"], sample.attributes["signal.code"]),
+                         ("SIGKILL", "out of memory"))
+        self.whole(sample)
+
+    def test_functions_of_python_that_were_met_have_their_names(self):
+        """The innermost one is at a line that was never sampled before, and the process is gone."""
+        run = self.start("--comm", "python*", "--crashes", "--symbols=local", "--frequency", 199)
+        source = ("import ctypes, sys, time\n"
+                  "def burn():\n    end = time.time() + float(sys.argv[1])\n    while time.time() < end: pass\n"
+                  "def fall():\n    burn()\n    ctypes.string_at(16)\n"
+                  "def serve():\n    burn()\n    fall()\n"
+                  "serve()\n")
+        child = self.spawn([sys.executable, "-c", source, "4"], preexec_fn=self.no_core)
+        child.wait()
+        (sample,) = [sample for sample in run.stop().crashes if sample.resource["process.pid"] == child.pid]
+        names = [name for name in self.functions(sample) if name in ("burn", "fall", "serve", "<module>")]
+        self.assertIn(names, (["fall", "serve", "<module>"], ["serve", "<module>"]), self.functions(sample))
+        self.assertEqual(sample.attributes["signal.name"], "SIGSEGV")
+
+    def test_a_storm_is_counted_and_takes_no_tick(self):
+        run, wait = self.start_counted(*OPTIONS)
+        children = [self.begin("rest") for _ in range(N_STORM)]
+        wait(N_STORM, "spanprof_targets")
+        for child in children:
+            self.order(child, "null")
+        for child in children:
+            child.wait()
+        result = run.stop()
+        told, over = len(result.crashes), result.counter("crashes_total", "over_budget")
+        self.assertEqual(result.counter("crashes_total", "seen"), N_STORM)
+        self.assertEqual(told + over, N_STORM)
+        self.assertGreaterEqual(told, BUDGET)
+        self.assertEqual(result.counter("lost_total", "ring_full"), 0)
+
+
+tap.main()
