@@ -29,7 +29,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 enum {
         CRASH_BUDGET = 16,
-        CRASH_SECOND_SHIFT = 30,        /* of ns: 1.07 s */
+        CRASH_SECOND_SHIFT = 30,        /* a second here: 2^30 ns, 1.07 s */
         CRASH_MAX_PROCESSES = 1024,
         SIGNAL_GROUP_EXIT = 0x04,       /* include/linux/sched/signal.h; the same values since 2.6.26 */
         SIGNAL_UNKILLABLE = 0x40,
@@ -49,7 +49,7 @@ enum {
 /* Begin of the kernel's siginfo: as programs have it, so it does not move. */
 struct signal_facts {
         int number, error, code, padding;
-        uint64_t address;               /* of the memory; or ids of who has sent it */
+        uint64_t address;               /* address of the memory; or ids of the sender */
 };
 
 /* Processes that were told of. The least used may go: it would be told of twice. */
@@ -79,7 +79,7 @@ static __always_inline void crash_count(enum counter counter) {
                 __sync_fetch_and_add(&counters->values[counter], 1);
 }
 
-/* Which signal ends the process, of a thread that gets SIGKILL; 0 = none does, or another thread tells. */
+/* Signal that ends the process, of a thread that gets SIGKILL; 0 = none does, or another thread tells. */
 static __always_inline uint32_t crash_of_group(const struct signal_struct *group) {
         uint32_t number = BPF_CORE_READ(group, group_exit_code) & 0x7f;
 

@@ -284,7 +284,7 @@ enum abi_memory {
         ABI_MEMORY_UNKNOWN = 0,         /* the kernel could not be asked */
         ABI_MEMORY_HEAP = 1,            /* below the program break: brk() */
         ABI_MEMORY_STACK = 2,           /* the first thread's, or the page of the stack pointer */
-        ABI_MEMORY_ANONYMOUS = 3,       /* of mmap() without a file */
+        ABI_MEMORY_ANONYMOUS = 3,       /* mmap() without a file */
         ABI_MEMORY_FILE = 4,
         ABI_MEMORY_SHARED = 5,          /* memory that processes share, without a file on a disk */
         ABI_MEMORY_OTHER = 6,           /* the kernel's own mappings, and devices */
@@ -295,7 +295,7 @@ enum {
         ABI_FILE_NAME_SIZE = 256,       /* NAME_MAX, and a NUL */
 };
 
-/* What a sample of kind FAULT has between its header and the kernel addresses. */
+/* The part of a sample of kind FAULT between its header and the kernel addresses. */
 struct abi_fault {
         uint64_t address;
         uint8_t memory;                 /* enum abi_memory */

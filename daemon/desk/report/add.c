@@ -588,7 +588,7 @@ static int find_operation(Adding *adding, const WindowSample *sample, Facts *fac
         return r;
 }
 
-/* What a page fault was for, by the sample's attributes. Texts are windows'. */
+/* Purpose of a page fault, by the sample's attributes. Texts are windows'. */
 typedef struct Memory {
         const char *kind, *fault, *huge, *file;
         int64_t page_bytes;

@@ -125,7 +125,7 @@ struct Report {
         uint64_t n_repeated;            /* profiles whose id was seen before */
         bool has_compilations;          /* some frames say how their code was made */
         uint64_t page_bytes;            /* size of pages, of faults of anonymous memory; 0 = not told */
-        bool has_page_sizes;            /* some faults say another one than others */
+        bool has_page_sizes;            /* faults do not agree on it */
         uint64_t start_ns, end_ns;      /* REALTIME */
 };
 

@@ -64,7 +64,7 @@ typedef struct CodeTarget {
         Share *share, *byte_share;      /* shares of its user: processes, and bytes */
         CodePlace place;                /* place for the next look; its path and files are owned */
         uint64_t maps_serial;           /* mappings that a look knows the files of; 0 = of none */
-        bool has_frames;                /* it may have registered some */
+        bool has_frames;                /* frames may be registered there */
         uint64_t n_made;                /* changes of made code that its last look has seen */
         uint64_t soon_ns;               /* when it is looked at again if there are more */
 } CodeTarget;
@@ -80,7 +80,7 @@ typedef struct CodeJob {
         uint64_t begin_ns, end_ns;
 } CodeJob;
 
-/* What a look has found registered, until somebody is told. */
+/* Frames that a look has found registered, until the tables are told. */
 typedef struct CodeMade {
         uint32_t pid;
         uint64_t generation;
@@ -517,7 +517,7 @@ static void forget_unused(CodeNames *names, uint64_t now_ns) {
 
                 while (target->byte_share != victim)
                         target = target->newer;
-                /* one process alone may have more, and then others have as much as ever */
+                /* a process alone may have more, and then others have as much as ever */
                 if (target == names->newest && names->memory - target->memory <= names->limits.max_bytes)
                         break;
                 evict(names, target != names->newest ? target : names->oldest);

@@ -55,9 +55,9 @@ typedef struct CodeLook {
         bool failed;                    /* no memory: this source yields nothing any more */
         size_t memory;
         MadeSet *made;                  /* frames that are registered; the caller's; NULL = as before */
-        bool is_torn;                   /* they were just being changed */
+        bool is_torn;                   /* the lists were just being changed */
         bool has_frames;                /* a library may keep some */
-        bool refuses_frames;            /* one does, in a way that is not known */
+        bool refuses_frames;            /* a library does, in a way that is not known */
 } CodeLook;
 
 enum {

@@ -31,7 +31,7 @@ typedef struct ListedFile {
         char *path;                     /* owned */
         bool is_asked, has_list;
         uint64_t symbol;                /* ELF address of the list's descriptor */
-        bool has_frames, refuses_frames;        /* it keeps registered frames, in a known way or another */
+        bool has_frames, refuses_frames;        /* frames are registered, in a known way or another */
         FrameVariables frames;          /* in ELF addresses */
 } ListedFile;
 

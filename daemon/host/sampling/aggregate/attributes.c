@@ -279,7 +279,7 @@ static void add_fault(SetBuilder *builder, const struct abi_fault *fault) {
         set_string(builder, "file.name", fault->file, strlen(fault->file));
 }
 
-/* Of a crash. */
+/* Attributes of a crash. */
 static void add_signal(SetBuilder *builder, const struct abi_sample *header) {
         const char *code = signal_code_name(header->signal, header->signal_code);
         char name[SIGNAL_NAME_SIZE], address[19];

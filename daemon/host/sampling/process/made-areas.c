@@ -111,7 +111,7 @@ bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n) {
 
                 pieces[i].id = known ? known->id : MADE_FIRST_ID | ++last_id;
                 is_other = is_other || !known || known->is_void != pieces[i].is_void;
-                /* it has held since then */
+                /* the area has held since then */
                 if (known && !known->is_void && !pieces[i].is_void)
                         pieces[i].since_ns = MIN(known->since_ns, pieces[i].since_ns);
         }

@@ -50,8 +50,8 @@ static int learn_span(Daemon *daemon, const Program *program, const Sample *samp
 }
 
 /*
- * One line for each crash, at most one a second. Where it was is in the profile: functions have their names
- * later.
+ * Logs a line for each crash, at most one a second. Where it was is in the profile: functions have their
+ * names later.
  */
 static void say_crash(const Process *process, const struct abi_sample *header) {
         const char *code = signal_code_name(header->signal, header->signal_code);
