@@ -609,7 +609,9 @@ static int goes_on(Frames *frames, const StackInput *input, size_t at, const Mad
         int r;
 
         *goes_onp = *is_laterp = false;
-        if (is_of_runtime(input->user[at]) || (mapping && mapping->object))
+        /* code of a file is never such: .NET's is not ELF, and has no object */
+        if (is_of_runtime(input->user[at]) || (mapping && mapping->kind != MAPPING_ANONYMOUS) ||
+            !made_frames_may_be_left(&frames->made, caller))
                 return 0;
         code.pc = instruction(input->user, at);
         r = find_start(frames, input, &code);
@@ -618,8 +620,8 @@ static int goes_on(Frames *frames, const StackInput *input, size_t at, const Mad
         if (!r && made_frames_go_on(&frames->made, &code, &is_unread)) {
                 *goes_onp = true;
         } else if (r || is_unread) {
-                *goes_onp = made_frames_may_be_left(&frames->made, caller);
-                *is_laterp = *goes_onp && (r == FRAMES_E_LATER || is_unread);
+                *goes_onp = true;
+                *is_laterp = r == FRAMES_E_LATER || is_unread;
         }
         return 0;
 }

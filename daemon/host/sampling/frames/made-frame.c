@@ -200,7 +200,7 @@ bool made_frames_go_on(MadeFrames *frames, const MadeCode *code, bool *is_unread
 bool made_frames_may_be_left(MadeFrames *frames, const MadeCode *code) {
         const MadeFunction *function = find_function(frames, code);
 
-        return !function || function->may_be_left;
+        return function && function->may_be_left;
 }
 
 bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unreadp) {

@@ -77,5 +77,5 @@ bool made_frames_are_own(MadeFrames *frames, const MadeCode *code, bool *is_unre
 /* Whether the function goes on for another form of it; *is_unreadp as above, and then it may. */
 bool made_frames_go_on(MadeFrames *frames, const MadeCode *code, bool *is_unreadp);
 
-/* Whether another form may go on for the function, which is .NET's; yes, if it cannot be read. */
+/* Whether another form may go on for the function, which is .NET's; no, if it cannot be read. */
 bool made_frames_may_be_left(MadeFrames *frames, const MadeCode *code);

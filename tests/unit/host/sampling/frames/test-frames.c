@@ -587,7 +587,7 @@ Test(frames, ends_a_stack_at_code_that_goes_on_for_a_slower_form) {
                 { false, FRAMES_E_UNNAMED, slower, 1 },         /* it may be one */
                 { false, 0, slower, 3 },
                 { false, FRAMES_E_LATER, other, 3 },    /* a caller that nothing goes on for */
-                { true, 0, other, 1 },
+                { true, 0, other, 3 },
         };
         Bench b = bench(getpid());
 
