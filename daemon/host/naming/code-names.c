@@ -177,10 +177,14 @@ static void evict(CodeNames *names, CodeTarget *target) {
 /* The greatest holder's that was asked for least recently; among equals, anybody's. */
 static CodeTarget *find_evicted(const CodeNames *names) {
         const Share *victim = shares_victim(&names->shares, names->newest->share, 0);
+        uint64_t group = share_owner(victim)->group;
         CodeTarget *target = names->oldest;
 
-        if (victim == names->newest->share && share_held(victim) == 1)
+        if (victim == names->newest->share && share_held(victim) == 1) {
+                while (share_held_by_group(victim) > 1 && share_owner(target->share)->group != group)
+                        target = target->newer;
                 return target;
+        }
         while (target->share != victim)
                 target = target->newer;
         return target;
@@ -508,18 +512,32 @@ int code_names_serial(CodeNames *names, const Process *process, uint64_t *serial
 
 /* ---- in between ---- */
 
+/* The oldest target of who has most bytes, @except left out. */
+static CodeTarget *find_greatest(CodeNames *names, CodeTarget *except) {
+        const Share *victim;
+        CodeTarget *target;
+
+        if (except)
+                share_release(&names->byte_shares, except->byte_share, except->memory);
+        victim = shares_victim(&names->byte_shares, names->newest->byte_share, 0);
+        if (except)
+                share_hold_more(except->byte_share, except->memory);
+        for (target = names->oldest; target->byte_share != victim;)
+                target = target->newer;
+        return target;
+}
+
 static void forget_unused(CodeNames *names, uint64_t now_ns) {
         while (names->oldest && names->oldest->used_ns + UNUSED_NS < now_ns)
                 forget(names, names->oldest);
         while (names->memory > names->limits.max_bytes && names->oldest != names->newest) {
-                const Share *victim = shares_victim(&names->byte_shares, names->newest->byte_share, 0);
-                CodeTarget *target = names->oldest;
+                CodeTarget *target = find_greatest(names, NULL);
 
-                while (target->byte_share != victim)
-                        target = target->newer;
                 /* a process alone may have more, and then others have as much as ever */
                 if (target == names->newest && names->memory - target->memory <= names->limits.max_bytes)
                         break;
+                if (target == names->newest)
+                        target = find_greatest(names, names->newest);
                 evict(names, target != names->newest ? target : names->oldest);
         }
 }

@@ -353,13 +353,14 @@ static PoolTable *find_waiting(const Pool *pool, const Share *share) {
  * greatest holder's gives way; of one user's those stay that came first.
  */
 static void keep_waiting(Pool *pool, PoolTable *table) {
-        static const ShareOwner nobody = { .group = 1 };
         const Share *holder = table->request.share;
+        ShareOwner owner = holder ? *share_owner(holder) : (ShareOwner){ .group = 1 };
         PoolTable *evicted = table;
 
         if (table->request.is_in_work)
                 return;
-        if (!shares_hold(&pool->waiting, holder ? share_owner(holder) : &nobody, 1, &table->waiting_share)) {
+        owner.process = 0;              /* all of the user's are one: those that came first stay */
+        if (!shares_hold(&pool->waiting, &owner, 1, &table->waiting_share)) {
                 Share *victim = table->waiting_share;
 
                 if (shares_held(&pool->waiting) <= pool->config.max_idle_waiting)
