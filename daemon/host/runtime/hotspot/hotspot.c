@@ -92,7 +92,7 @@ static int open_code(Hotspot *hotspot, const uint64_t *symbols, uint64_t bias, c
         if (!r)
                 return 0;
         snprintf(reason, HOTSPOT_MAX_REASON, "java %u: %s", hotspot->layout.version,
-                 r == HOTSPOT_CODE_E_MALFORMED ? "its code cache is like no JVM's" : "it has no code cache yet");
+                 r == HOTSPOT_CODE_E_MALFORMED ? "its code cache is like no JVM's" : "it still starts");
         return r == HOTSPOT_CODE_E_MALFORMED ? HOTSPOT_E_UNKNOWN : HOTSPOT_E_LATER;
 }
 

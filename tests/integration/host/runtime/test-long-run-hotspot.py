@@ -125,6 +125,7 @@ class OtherReleases(hotspot.Hotspot):
 
     def test_chains_are_whole_beside_each_collector(self):
         """ZGC moves objects while the program runs, and arms code at its entries: frames are as beside others."""
+        met = set()
         for release, java in self.javas().items():
             for options in COLLECTORS:
                 words = options.split()
@@ -137,6 +138,8 @@ class OtherReleases(hotspot.Hotspot):
                     self.check_run(run, child)
                     print(f"# {release} {options}: as above", flush=True)
                     child.stop()
+                    met.add(options)
+        self.assertEqual(met, set(COLLECTORS), "each is in some release")
 
     def test_a_virtual_thread_goes_down_to_its_carrier(self):
         for java in self.virtual_javas():
