@@ -8,15 +8,19 @@
  * left them. An object of its own, loaded with --crashes.
  *
  *     SIGSEGV, SIGABRT … with no handler   told by the thread that they are for
- *     SIGPIPE, SIGKILL …                   the kernel gives SIGKILL to each thread of the process, and keeps
- *                                          the number as its exit code: told by the first thread to come
+ *     SIGPIPE, SIGUSR1 …                   the kernel gives SIGKILL to each thread of the process, and keeps
+ *                                          the number as its exit code. The signal stays in the queue of the
+ *                                          thread that it is for, which tells it; or in the process' queue,
+ *                                          and the first thread to come tells it
+ *     SIGKILL                              told by the first thread to come
  *     the kernel was out of memory         as SIGKILL; the process has lent its memory to the reaper
  *     SIGTERM, SIGINT, SIGHUP              the end was asked for: no crash
  *
  * A process is told of once. A CPU tells of CRASH_BUDGET crashes a second, so that a storm of them takes the
  * ring from nobody's ticks.
  *
- * The program may be interrupted, by a tick too. So it has working memory of its own, and adds to counters
+ * The kernel has the lock of signals there. With PREEMPT_RT that is no spinning lock, and a tick may come in
+ * between. So the program has all its working memory to itself (kernel-crashes.c), and adds to its counters
  * with atomic instructions.
  */
 
@@ -45,6 +49,14 @@ enum {
 #define WITH_CORE \
         (BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
 #define KILL 9
+
+struct sigaction {
+        void *sa_handler;
+} KERNEL_TYPE;
+
+struct k_sigaction {
+        struct sigaction sa;
+} KERNEL_TYPE;
 
 /* Begin of the kernel's siginfo: as programs have it, so it does not move. */
 struct signal_facts {
@@ -80,20 +92,21 @@ static __always_inline void crash_count(enum counter counter) {
 }
 
 /* Signal that ends the process, of a thread that gets SIGKILL; 0 = none does, or another thread tells. */
-static __always_inline uint32_t crash_of_group(const struct signal_struct *group) {
+static __always_inline uint32_t crash_of_group(struct task_struct *task, const struct signal_struct *group) {
         uint32_t number = BPF_CORE_READ(group, group_exit_code) & 0x7f;
+        uint64_t queued;
 
         if (!(BPF_CORE_READ(group, flags) & SIGNAL_GROUP_EXIT) || !number || number > 64)
                 return 0;
-        return BIT(number) & WITH_CORE ? 0 : number;
+        if (number == KILL)
+                return number;
+        queued = BPF_CORE_READ(task, pending.signal.sig[0]) |
+                BPF_CORE_READ(group, shared_pending.signal.sig[0]);
+        return BIT(number) & queued & ~WITH_CORE ? number : 0;
 }
 
-/* The handler is the first word of struct k_sigaction, whose relocation libbpf refuses. */
-static __always_inline bool crash_has_handler(uint64_t action) {
-        uint64_t handler;
-
-        return bpf_probe_read_kernel(&handler, sizeof(handler), (const void *)action) ||
-                handler != HANDLER_DEFAULT;
+static __always_inline bool crash_has_handler(const struct k_sigaction *action) {
+        return (uint64_t)BPF_CORE_READ(action, sa.sa_handler) != HANDLER_DEFAULT;
 }
 
 /* Return: the number of a signal that is a crash of the current process, or 0. */
@@ -102,8 +115,8 @@ static __always_inline uint32_t crash_signal(struct task_struct *task, const uin
         uint32_t number = (uint32_t)arguments[0];
 
         if (number == KILL)
-                number = crash_of_group(group);
-        else if (!number || number > 64 || crash_has_handler(arguments[2]) ||
+                number = crash_of_group(task, group);
+        else if (!number || number > 64 || crash_has_handler((const void *)arguments[2]) ||
                  BPF_CORE_READ(group, flags) & SIGNAL_UNKILLABLE)
                 return 0;
         return number && BIT(number) & (ASKED | IGNORED | STOPPING) ? 0 : number;
@@ -133,7 +146,7 @@ static __always_inline bool crash_admit(const struct identity *identity) {
         return false;
 }
 
-/* Says which signal it was. SIGKILL has no facts. */
+/* Says which signal it was. What is delivered as SIGKILL has no facts. */
 static __always_inline void crash_facts(struct task_struct *task, uint32_t number, const uint64_t *arguments,
                                         struct abi_sample *sample) {
         const struct signal_struct *group = (const void *)(uint64_t)KERNEL_POINTER(task, signal);
@@ -144,7 +157,9 @@ static __always_inline void crash_facts(struct task_struct *task, uint32_t numbe
         sample->signal = (uint8_t)number;
         sample->signal_code = 0;
         if ((uint32_t)arguments[0] == KILL)
-                sample->signal_code = BPF_CORE_READ(group, oom_mm) ? ABI_CRASH_NO_MEMORY : 0;
+                sample->signal_code = number != KILL            ? ABI_CRASH_NO_CODE
+                        : BPF_CORE_READ(group, oom_mm) ? ABI_CRASH_NO_MEMORY
+                                                       : 0;
         else if (!bpf_probe_read_kernel(&facts, sizeof(facts), (const void *)arguments[1])) {
                 sample->signal_code = (int8_t)facts.code;
                 sample->value = facts.address;
@@ -173,7 +188,9 @@ int crash(const struct bpf_raw_tracepoint_args *context) {
 
         number = crash_signal(task, arguments);
         scratch = bpf_map_lookup_elem(&scratches, &zero);
-        if (!number || !scratch || !counters || !identity_read(task, &scratch->identity))
+        /* the kernel's own threads in the process, of io_uring and vhost, have no stack of the program */
+        if (!number || task->flags & KERNEL_PF_WORKERS || !scratch || !counters ||
+            !identity_read(task, &scratch->identity))
                 return 0;
         row = bpf_map_lookup_elem(&processes, &scratch->identity.tgid);
         if (!row || row->state != ABI_STATE_TARGET ||

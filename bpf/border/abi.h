@@ -66,6 +66,7 @@ enum {
         ABI_CRASH_MAX_SIGNAL = 64,
         /* signal_code of SIGKILL, which has none of its own: the kernel was out of memory */
         ABI_CRASH_NO_MEMORY = 1,
+        ABI_CRASH_NO_CODE = 127,        /* signal_code of others that the kernel delivers as SIGKILL */
 };
 
 /* End of the user part of a stack. */

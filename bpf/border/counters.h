@@ -711,6 +711,8 @@
           "waits for which a table of the window was full: left out") \
         X(CRASHES_WINDOW_FULL, "crashes_total", "event=\"window_full\"", \
           "crashes that a full window had no room for") \
+        X(CRASHES_GONE, "crashes_total", "event=\"deferred\"", \
+          "crashes whose process was forgotten while they waited: they are lost") \
         X(CRASHES_NOT_TARGET, "crashes_total", "event=\"not_target\"", \
           "crashes of processes that were no targets any more as they were read") \
         X(WAITS_HELD, "waits_holds_total", "", \

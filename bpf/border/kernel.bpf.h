@@ -115,7 +115,17 @@ struct bpf_map {
         atomic64_t refcnt;              /* references of descriptors, pins, programs and maps of maps */
 } KERNEL_TYPE;
 
+typedef struct {
+        unsigned long sig[1];           /* bit N - 1: number N */
+} sigset_t;
+
+/* Signals that were sent, and are not delivered yet. */
+struct sigpending {
+        sigset_t signal;
+} KERNEL_TYPE;
+
 struct signal_struct {
+        struct sigpending shared_pending;       /* to the process; those to a thread are task_struct's */
         atomic_t live;           /* threads that have not begun to exit */
         unsigned int flags;             /* SIGNAL_* */
         int group_exit_code;            /* in the low 7 bits the signal that ends the process */
@@ -172,6 +182,7 @@ struct task_struct {
         struct nsproxy *nsproxy;        /* NULL while it exits */
         struct css_set *cgroups;        /* tasks with all control groups in common share one */
         struct signal_struct *signal;
+        struct sigpending pending;
         struct uprobe_task *utask;
         struct thread_struct thread;
 } KERNEL_TYPE;

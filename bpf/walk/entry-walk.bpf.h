@@ -5,8 +5,8 @@
  * Walks of Threads in the Kernel
  *
  * The user stack of the current thread, from the registers that it had as it entered the kernel: of one that
- * is about to wait, of one that wakes another, and of one that a signal ends. An object has working memory of
- * its own for them, so no tick takes it away.
+ * is about to wait, of one that wakes another, and of one that a signal ends. No tick comes in between:
+ * interrupts are off, or the object has all its working memory to itself.
  */
 
 #include "walk/tables.bpf.h"

@@ -106,7 +106,7 @@ RUN = {
                      "sudo spanprof run --backend pyroscope --comm 'app*'",
                      "sudo spanprof run --backend pyroscope --endpoint http://localhost:4040 --comm 'app*'",
                      "sudo spanprof run --symbols local --comm 'app*' --endpoint http://localhost:4318",
-                     "spanprof run --comm checkout --page-faults",
+                     "spanprof run --comm checkout --page-faults", "spanprof run --all --crashes",
                      "spanprof run --comm checkout --goroutines 100", "sudo spanprof run --off-cpu --unit shop"),
                     Run(until=SERVICE_READY, says=DELIVERED)),
     "sudo spanprof run --backend parca --endpoint http://localhost:4318": Run(until=SERVICE_READY, says=DELIVERED),

@@ -52,6 +52,14 @@ static void take_memory(void) {
         }
 }
 
+static void no_instruction(void) {
+#ifdef __aarch64__
+        __asm__ volatile(".inst 0");
+#else
+        __asm__ volatile("ud2");
+#endif
+}
+
 static void touch_no_file(void) {
         FILE *file = tmpfile();
         volatile char *memory;
@@ -72,7 +80,7 @@ STEP int crash_here(void) {
         if (!strcmp(how, "null"))
                 *(volatile int *)0x1234 = 1;
         else if (!strcmp(how, "code"))
-                __builtin_trap();
+                no_instruction();
         else if (!strcmp(how, "divide"))
                 return 4711 / zero;
         else if (!strcmp(how, "bus"))

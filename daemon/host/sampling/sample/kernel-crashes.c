@@ -2,7 +2,7 @@
 
 /*
  * All maps of the object that the sampler's object has are the sampler's: rows, contexts, counters and the ring.
- * Its working memory is its own, since a tick may come while that is in use.
+ * Working memory of a CPU is its own: with PREEMPT_RT a tick may come while it is in use (bpf/crash.bpf.c).
  */
 
 #include "host/sampling/sample/kernel-crashes.h"
@@ -33,12 +33,18 @@ static void configure(const KernelCrashes *crashes, const KernelHalf *half, cons
         bpf_program__set_autoload(skeleton->progs.obi_look, false);
 }
 
+static bool is_own(const struct bpf_map *map) {
+        const char *name = bpf_map__name(map);
+
+        return !strcmp(name, "crashed") ||
+                (bpf_map__type(map) == BPF_MAP_TYPE_PERCPU_ARRAY && strcmp(name, "counters"));
+}
+
 static int share_maps(const KernelCrashes *crashes, const KernelHalf *half) {
         struct bpf_map *map;
 
         bpf_object__for_each_map(map, crashes->skeleton->obj) {
-                const char *name = bpf_map__name(map);
-                int fd = strcmp(name, "scratches") ? kernel_half_map_fd(half, name) : -1;
+                int fd = is_own(map) ? -1 : kernel_half_map_fd(half, bpf_map__name(map));
                 int r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
 
                 if (r)
@@ -94,12 +100,11 @@ void kernel_crashes_detach(KernelCrashes *crashes) {
 }
 
 size_t kernel_crashes_map_bytes(const KernelCrashes *crashes) {
-        const struct crash_bpf *skeleton = crashes->skeleton;
-        const struct bpf_map *const own[] = { skeleton->maps.scratches, skeleton->maps.crashed,
-                                              skeleton->maps.crash_budgets };
+        const struct bpf_map *map;
         size_t sum = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-                sum += machine_memlock(bpf_map__fd(own[i]));
+        bpf_object__for_each_map(map, crashes->skeleton->obj)
+                if (is_own(map))
+                        sum += machine_memlock(bpf_map__fd(map));
         return sum;
 }

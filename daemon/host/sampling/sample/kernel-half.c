@@ -305,6 +305,8 @@ static const char *const kernel_types[] = {
         /* wait-file.bpf.h's */
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",
+        /* crash.bpf.c's */
+        "k_sigaction", "sigaction", "sigpending", "sigset_t",
         /* faults.bpf.h's, and some of those */
         "vm_area_struct",
 };

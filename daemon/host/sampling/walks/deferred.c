@@ -473,7 +473,8 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
                 const struct abi_sample *header = (const struct abi_sample *)waiting->record;
 
                 stat_add(header->kind == ABI_KIND_FAULT ? COUNTER_FAULT_SAMPLES_GONE
-                                                        : COUNTER_LOST_DEFERRED,
+                         : header->signal             ? COUNTER_CRASHES_GONE
+                                                      : COUNTER_LOST_DEFERRED,
                          1);
                 return 0;
         }
