@@ -70,6 +70,7 @@ FILES = {
     "locked": memory([good(0)], lock=1),
     "seen": memory([good(0), good(1), good(2)], seen=2),
     "circle": memory([good(0), good(1)], links={1: 0}),
+    "circles": memory([good(0), good(1), good(2), good(3)], links={1: 0, 3: 2}, seen=2),
     "itself": memory([good(0)], links={0: 0}),
     "sorted": memory([good(0), good(1)], flags={0: 0x7f9}, vectors={0: BASE + 0x200}),
     "array": memory([good(0), good(1)], flags={0: 0x7fa}, vectors={0: BASE + 0x200}),

@@ -183,10 +183,11 @@ static int follow_list(Lists *lists, uint64_t head) {
         while (!r && at) {
                 FrameObject object;
 
-                if (lists->n_objects++ == FRAME_REGISTRY_MAX_OBJECTS) {
+                if (lists->n_objects == FRAME_REGISTRY_MAX_OBJECTS) {
                         lists->n_over_cap++;
                         return 0;
                 }
+                lists->n_objects++;
                 if (!read_memory(lists->memory, at, &object, sizeof(object)))
                         return FRAME_REGISTRY_E_CHANGED;
                 r = add_object(lists, &object);

@@ -32,6 +32,7 @@ static bool read_own(void *userdata, uint64_t address, void *to, size_t size) {
         struct iovec here = { to, size }, there = { (void *)(uintptr_t)address, size };
 
         n_reads++;
+        cr_assert_lt(n_reads, 16 * FRAME_REGISTRY_MAX_OBJECTS);
         cr_assert(size && size <= 64 << 10);
         if (at_read)
                 at_read(n_reads);
@@ -248,6 +249,13 @@ Test(frame_registry, is_void_if_it_changes_between_two_reads) {
 Test(frame_registry, ends_a_circle_and_what_cannot_be_read) {
         make_lists(3);
         objects[2].next = (uintptr_t)&objects[0];
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_lt(n_reads, 3 * 4 * FRAME_REGISTRY_MAX_OBJECTS);
+        cr_assert_gt(set.n_over_cap, 0);
+        make_lists(4);
+        objects[1].next = (uintptr_t)&objects[0];       /* one in each list */
+        objects[3].next = (uintptr_t)&objects[2];
+        lists.seen = (uintptr_t)&objects[2];
         cr_assert_eq(read_lists(), 0);
         cr_assert_lt(n_reads, 3 * 4 * FRAME_REGISTRY_MAX_OBJECTS);
         cr_assert_gt(set.n_over_cap, 0);
