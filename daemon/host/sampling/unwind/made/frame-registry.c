@@ -16,6 +16,9 @@
  * What may go wrong, and what then: libgcc stores a head before the next pointer of what it points to, and
  * frees objects. So whoever reads beside it may follow anything, and lists may be longer than they ever were.
  * Such a read has met the mutex locked, or the second read differs.
+ *
+ * A compiler may also unmap a section that it has registered. It makes no sense then, which ends a section,
+ * an array or a list, and nothing else. Rows of all others hold.
  */
 #include "host/sampling/unwind/made/frame-registry.h"
 
@@ -77,7 +80,12 @@ static bool read_memory(const FrameMemory *memory, uint64_t address, void *to, s
 
 /* ---- the lists ---- */
 
-/* Reads on, by pages, until @size bytes are there. Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+enum {
+        _SECTION_E_SUCCESS,
+        SECTION_E_GONE,                 /* memory ends before the section does */
+};
+
+/* Reads on, by pages, until @size bytes are there. Return: 0, SECTION_E_GONE, -ENOMEM. */
 static int extend(Lists *lists, FrameSection *section, uint64_t size) {
         while (section->n_read < size) {
                 uint64_t at = section->begin + section->n_read;
@@ -87,13 +95,13 @@ static int extend(Lists *lists, FrameSection *section, uint64_t size) {
                 if (r)
                         return r;
                 if (!read_memory(lists->memory, at, section->data + section->n_read, n))
-                        return FRAME_REGISTRY_E_CHANGED;
+                        return SECTION_E_GONE;
                 section->n_read += n;
         }
         return 0;
 }
 
-/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. A section that makes no sense ends there. */
+/* Return: 0, SECTION_E_GONE, -ENOMEM. A section that makes no sense ends there. */
 static int follow_section(Lists *lists, FrameSection *section) {
         uint64_t max = MIN((uint64_t)FRAME_REGISTRY_MAX_SECTION, FRAME_REGISTRY_MAX_BYTES - lists->n_bytes);
 
@@ -126,7 +134,7 @@ static int follow_section(Lists *lists, FrameSection *section) {
         }
 }
 
-/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+/* Return: 0, -ENOMEM. */
 static int add_section(Lists *lists, uint64_t begin) {
         FrameSection *section;
         int r;
@@ -141,10 +149,13 @@ static int add_section(Lists *lists, uint64_t begin) {
         section = &lists->sections[lists->n++];
         *section = (FrameSection){ .begin = begin };
         r = follow_section(lists, section);
-        if (r)
+        if (r < 0)
                 return r;
+        lists->n_malformed += r == SECTION_E_GONE;
         section->hash = hash_bytes(section->data, section->size);
-        lists->n_bytes += section->size;
+        /* bytes of an entry that is not whole count, too */
+        lists->n_bytes += r ? MIN((uint64_t)section->n_read, FRAME_REGISTRY_MAX_BYTES - lists->n_bytes)
+                            : section->size;
         return 0;
 }
 
@@ -155,8 +166,10 @@ static int add_array(Lists *lists, uint64_t address) {
         for (uint32_t i = 0; !r; i++) {
                 uint64_t begin;
 
-                if (!read_memory(lists->memory, address + i * sizeof(begin), &begin, sizeof(begin)))
-                        return FRAME_REGISTRY_E_CHANGED;
+                if (!read_memory(lists->memory, address + i * sizeof(begin), &begin, sizeof(begin))) {
+                        lists->n_malformed++;
+                        return 0;
+                }
                 if (!begin)
                         return 0;
                 if (i == FRAME_REGISTRY_MAX_OBJECTS || lists->n >= FRAME_REGISTRY_MAX_OBJECTS) {
@@ -168,14 +181,18 @@ static int add_array(Lists *lists, uint64_t address) {
         return r;
 }
 
+/* Return: as add_section(). */
 static int add_object(Lists *lists, const FrameObject *object) {
         uint64_t frames = object->frames;
 
-        if (object->flags & IS_SORTED && !read_memory(lists->memory, frames, &frames, sizeof(frames)))
-                return FRAME_REGISTRY_E_CHANGED;
+        if (object->flags & IS_SORTED && !read_memory(lists->memory, frames, &frames, sizeof(frames))) {
+                lists->n_malformed++;
+                return 0;
+        }
         return object->flags & IS_ARRAY ? add_array(lists, frames) : add_section(lists, frames);
 }
 
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
 static int follow_list(Lists *lists, uint64_t head) {
         uint64_t at;
         int r = read_memory(lists->memory, head, &at, sizeof(at)) ? 0 : FRAME_REGISTRY_E_CHANGED;
@@ -188,8 +205,10 @@ static int follow_list(Lists *lists, uint64_t head) {
                         return 0;
                 }
                 lists->n_objects++;
-                if (!read_memory(lists->memory, at, &object, sizeof(object)))
-                        return FRAME_REGISTRY_E_CHANGED;
+                if (!read_memory(lists->memory, at, &object, sizeof(object))) {
+                        lists->n_malformed++;
+                        return 0;
+                }
                 r = add_object(lists, &object);
                 at = object.next;
         }
@@ -217,7 +236,8 @@ static int read_lists(Lists *lists, const FrameVariables *variables) {
 }
 
 static bool are_equal(const Lists *a, const Lists *b) {
-        if (a->n != b->n || a->n_objects != b->n_objects)
+        if (a->n != b->n || a->n_objects != b->n_objects || a->n_malformed != b->n_malformed ||
+            a->n_over_cap != b->n_over_cap)
                 return false;
         for (uint32_t i = 0; i < a->n; i++)
                 if (a->sections[i].begin != b->sections[i].begin ||

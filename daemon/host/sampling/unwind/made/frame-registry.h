@@ -57,7 +57,7 @@ void frame_set_deinit(FrameSet *set);
 
 enum {
         _FRAME_REGISTRY_E_SUCCESS,
-        FRAME_REGISTRY_E_CHANGED,           /* the lists were being changed, or cannot be read: try again */
+        FRAME_REGISTRY_E_CHANGED,       /* the lists were being changed, or their heads are gone: try again */
 };
 
 /* @variables: in addresses of the process. Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */

@@ -246,7 +246,7 @@ Test(frame_registry, is_void_if_it_changes_between_two_reads) {
         }
 }
 
-Test(frame_registry, ends_a_circle_and_what_cannot_be_read) {
+Test(frame_registry, ends_circles) {
         make_lists(3);
         objects[2].next = (uintptr_t)&objects[0];
         cr_assert_eq(read_lists(), 0);
@@ -259,16 +259,100 @@ Test(frame_registry, ends_a_circle_and_what_cannot_be_read) {
         cr_assert_eq(read_lists(), 0);
         cr_assert_lt(n_reads, 3 * 4 * FRAME_REGISTRY_MAX_OBJECTS);
         cr_assert_gt(set.n_over_cap, 0);
+}
+
+/* Compilers unmap sections that they have registered. */
+Test(frame_registry, has_all_that_can_be_read) {
+        uint64_t array[3] = { 0 };
+
         make_lists(3);
         objects[2].next = 16;
-        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 6);
+        cr_assert_eq(set.n_malformed, 1);
         make_lists(3);
         objects[1].frames = UINT64_MAX - 2;
-        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
-        make_lists(1);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(set.n_malformed, 1);
+        make_lists(2);
         objects[0].flags |= 1;
         objects[0].frames = 16;
-        cr_assert_eq(read_lists(), FRAME_REGISTRY_E_CHANGED);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+        make_lists(3);
+        array[0] = 16;
+        array[1] = objects[1].frames;
+        objects[1].flags |= 2;
+        objects[1].frames = (uintptr_t)array;
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 6);
+        cr_assert_eq(set.n_malformed, 1);
+        make_lists(3);
+        objects[1].flags |= 2;
+        objects[1].frames = 16;
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(set.n_malformed, 1);
+}
+
+/* Whole entries before it are there. An entry has 28 bytes here, and the CIE as many. */
+Test(frame_registry, has_a_section_up_to_what_is_unmapped) {
+        uint8_t *pages = map_pages(2 * 4096), *begin = pages + 4096 - (2 * 28 + 10);
+        MadeFunctionFrame two[2];
+
+        make_lists(2);
+        two[0] = function_at(0, 0);
+        two[1] = function_at(0, 1);
+        cr_assert_eq(made_frames(begin, two, 2, 0), 3 * 28 + 4);
+        objects[0].frames = (uintptr_t)begin;
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(munmap(pages + 4096, 4096), 0);
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 3);
+        cr_assert_eq(set.n_malformed, 1);
+}
+
+static void hide_section(unsigned n) {
+        if (n == change_at)
+                cr_assert_eq(mprotect(sections, MADE_FRAMES_SIZE, PROT_NONE), 0);
+}
+
+/* What one of both reads alone could not read is being changed, even if nothing is in it. */
+Test(frame_registry, is_void_if_a_section_goes_between_two_reads) {
+        for (int is_empty = 0; is_empty < 2; is_empty++) {
+                for (change_at = 1; change_at <= 14; change_at++) {
+                        bool is_between = change_at >= 5 && change_at <= 10;
+
+                        make_lists(1);
+                        memset(sections, 0, is_empty ? 4 : 0);
+                        at_read = hide_section;
+                        cr_assert_eq(read_lists(), is_between ? FRAME_REGISTRY_E_CHANGED : 0, "%u",
+                                     change_at);
+                        cr_assert_eq(set.n_malformed, change_at < 5);
+                        cr_assert_eq(mprotect(sections, MADE_FRAMES_SIZE, PROT_READ | PROT_WRITE), 0);
+                }
+        }
+}
+
+/* Each object is of one section, whose only entry goes on where nothing is: what was read of it has a cap. */
+Test(frame_registry, reads_so_much_of_what_is_unmapped) {
+        enum { SIZE = 8 * 4096 };
+
+        uint8_t *pages = map_pages(SIZE + 4096);
+        uint32_t length = SIZE - 256;
+
+        make_lists(1);
+        cr_assert_eq(munmap(pages + SIZE, 4096), 0);
+        memcpy(pages + 512, &length, sizeof(length));
+        objects[0].frames = (uintptr_t)pages + 512;
+        objects[0].next = (uintptr_t)&objects[0];
+        cr_assert_eq(read_lists(), 0);
+        cr_assert_eq(set.n_functions, 0);
+        cr_assert_leq(set.n_malformed, FRAME_REGISTRY_MAX_BYTES / (SIZE - 512) + 1);
+        cr_assert_gt(set.n_over_cap, FRAME_REGISTRY_MAX_OBJECTS / 2);
 }
 
 Test(frame_registry, leaves_out_and_counts_what_makes_no_sense) {
