@@ -56,6 +56,7 @@ typedef struct CodeTarget {
         struct CodeJob *job;            /* the look that is under way; NULL = none */
         bool is_wanted;                 /* another look is, as soon as it is due */
         bool has_looked, has_file, is_stuck;
+        bool was_torn;                  /* frames of its last look could not be read */
         uint64_t n_changes;             /* looks that found something new */
         uint64_t begun_ns;              /* begin of the last finished look */
         uint64_t next_ns, interval_ns;
@@ -288,11 +289,14 @@ static void schedule(CodeTarget *target, const CodeJob *code) {
         bool has_more = look->has_file || (look->made && look->made->n);
 
         target->n_changes += look->is_changed;
-        if (look->is_changed || look->is_torn)
+        if (look->is_changed || (look->is_torn && !target->was_torn))
                 target->interval_ns = GROWING_NS;
+        else if (look->is_torn)
+                target->interval_ns = MIN(target->interval_ns * 2, QUIET_NS);
         else
                 target->interval_ns = MIN(target->interval_ns * 2,
                                          has_more && !look->n_failed ? QUIET_NS : ABSENT_NS);
+        target->was_torn = look->is_torn;
         target->next_ns = code->end_ns +
                 MAX(target->interval_ns, (code->end_ns - code->begin_ns) * (SHARE - 1));
         target->has_frames = look->has_frames;
