@@ -526,6 +526,7 @@ static int make_set(const Lists *lists, FrameSet *set) {
                 r = read_section(&functions, &lists->sections[i], i);
         *set = (FrameSet){ .n_malformed = lists->n_malformed, .n_over_cap = lists->n_over_cap };
         if (!r && functions.n) {
+                /* allowed in a worker: whoever has forked it has sorted before (zygote-main.c) */
                 qsort(functions.items, functions.n, sizeof(*functions.items), compare);
                 r = put_functions(&writer, &functions);
         }
