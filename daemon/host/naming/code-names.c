@@ -85,6 +85,7 @@ typedef struct CodeJob {
 typedef struct CodeMade {
         uint32_t pid;
         uint64_t generation;
+        uint64_t end_ns;                /* end of the look */
         MadeSet *set;
 } CodeMade;
 
@@ -321,12 +322,14 @@ static void set_memory(CodeNames *names, CodeTarget *target, size_t memory) {
 }
 
 /* Without memory for it the process has the rows that it had, until the next look. */
-static void keep_made(CodeNames *names, const CodeTarget *target, CodeLook *look) {
-        if (!names->made || !look->made ||
+static void keep_made(CodeNames *names, const CodeTarget *target, CodeJob *code) {
+        if (!names->made || !code->look.made ||
             array_reserve(&names->found, &names->found_room, names->n_found + 1u, 8))
                 return;
-        names->found[names->n_found++] = (CodeMade){ (uint32_t)target->pid, target->generation,
-                                                     take(look->made) };
+        names->found[names->n_found++] = (CodeMade){ .pid = (uint32_t)target->pid,
+                                                     .generation = target->generation,
+                                                     .end_ns = code->end_ns,
+                                                     .set = take(code->look.made) };
 }
 
 static void take_look(WorkerJob *job, void *userdata) {
@@ -343,7 +346,7 @@ static void take_look(WorkerJob *job, void *userdata) {
                 target->has_file = target->has_file || code->look.has_file;
                 target->begun_ns = code->begin_ns;
                 schedule(target, code);
-                keep_made(names, target, &code->look);
+                keep_made(names, target, code);
         }
         discard_look(job);
 }
@@ -551,28 +554,35 @@ void code_names_set_made(CodeNames *names, CodeNamesMade made, void *userdata) {
         names->userdata = userdata;
 }
 
-/* Return: 0, -ENOMEM. */
-static int tell_made(CodeNames *names) {
+/*
+ * A look that ends later may have read code whose notice is not known yet: its frames wait for the next
+ * drain. Return: 0, -ENOMEM.
+ */
+static int tell_made(CodeNames *names, uint64_t told_ns) {
+        uint32_t n = 0;
         int r = 0;
 
-        while (names->n_found && !r) {
-                const CodeMade found = names->found[--names->n_found];
+        for (; n < names->n_found && names->found[n].end_ns <= told_ns && !r; n++) {
+                const CodeMade *found = &names->found[n];
 
-                r = names->made(names->userdata, found.pid, found.generation, found.set);
-                made_set_free(found.set);
+                r = names->made(names->userdata, found->pid, found->generation, found->set);
+                made_set_free(found->set);
         }
+        names->n_found -= n;
+        for (uint32_t i = 0; n && i < names->n_found; i++)
+                names->found[i] = names->found[n + i];
         return r;
 }
 
-int code_names_work(CodeNames *names) {
+int code_names_work(CodeNames *names, uint64_t told_ns) {
         uint64_t now_ns;
         int r;
 
-        if (!names->oldest && !worker_n_waiting(names->worker))
+        if (!names->oldest && !names->n_found && !worker_n_waiting(names->worker))
                 return 0;
         now_ns = clock_monotonic_ns();
         worker_collect(names->worker, now_ns);
-        r = tell_made(names);
+        r = tell_made(names, told_ns);
         if (r)
                 return error_fold(r);
         forget_unused(names, now_ns);

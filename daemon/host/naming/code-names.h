@@ -47,8 +47,9 @@ CodeNames *code_names_free(CodeNames *names);
 DEFINE_CLEANUP(CodeNames, code_names_free)
 
 /*
- * Sets who is told of frames that a process has registered, as soon as they were read (code_names_work()). It
- * may take what @set has. Return: 0, -ENOMEM.
+ * Sets who is told of frames that a process has registered, once all notices are known that came before the
+ * end of the read (code_names_work()); those of one process in their order. It may take what @set has.
+ * Return: 0, -ENOMEM.
  */
 typedef int (*CodeNamesMade)(void *userdata, uint32_t pid, uint64_t generation, MadeSet *set);
 void code_names_set_made(CodeNames *names, CodeNamesMade made, void *userdata);
@@ -67,8 +68,11 @@ int code_names_find(CodeNames *names, const Process *process, uint64_t address, 
  */
 int code_names_serial(CodeNames *names, const Process *process, uint64_t *serialp);
 
-/* Takes in what was found, and looks again where that is due. Return: 0, -ENOMEM. */
-int code_names_work(CodeNames *names);
+/*
+ * Takes in what was found, and looks again where that is due. @told_ns: notices from before then are known.
+ * Return: 0, -ENOMEM.
+ */
+int code_names_work(CodeNames *names, uint64_t told_ns);
 
 /* Waits until every look that is under way is done and taken in, or @end_ns. */
 void code_names_wait(CodeNames *names, uint64_t end_ns);

@@ -137,19 +137,19 @@ FramesNaming naming_hooks(Naming *naming) {
 
 /* ---- between samples, and at the end of a window ---- */
 
-int naming_work(Naming *naming, bool is_near_end) {
+int naming_work(Naming *naming, bool is_near_end, uint64_t told_ns) {
         int r = 0;
 
         if (naming->objects)
                 r = object_names_work(naming->objects, is_near_end);
         if (!r && naming->code)
-                r = code_names_work(naming->code);
+                r = code_names_work(naming->code, told_ns);
         return r ? error_fold(r) : 0;
 }
 
-int naming_window(Naming *naming, Window *window) {
+int naming_window(Naming *naming, Window *window, uint64_t told_ns) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = naming_work(naming, true);
+        int r = naming_work(naming, true, told_ns);
 
         if (!r && naming->objects)
                 r = object_names_apply(naming->objects, window);

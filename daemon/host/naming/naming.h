@@ -54,12 +54,12 @@ FramesNaming naming_hooks(Naming *naming);
 
 /*
  * Between samples: sends questions, takes answers in. @is_near_end: the window ends soon, so no question
- * waits for others. Return: 0, -ENOMEM.
+ * waits for others. @told_ns: as for code_names_work(). Return: 0, -ENOMEM.
  */
-int naming_work(Naming *naming, bool is_near_end);
+int naming_work(Naming *naming, bool is_near_end, uint64_t told_ns);
 
-/* The stage: a window that was closed and is to be encoded. Return: 0, -ENOMEM. */
-int naming_window(Naming *naming, Window *window);
+/* The stage: a window that was closed and is to be encoded. @told_ns: the same. Return: 0, -ENOMEM. */
+int naming_window(Naming *naming, Window *window, uint64_t told_ns);
 
 /* Before the last window: waits for answers that are under way until @end_ns. Return: 0, -ENOMEM. */
 int naming_wait(Naming *naming, uint64_t end_ns);

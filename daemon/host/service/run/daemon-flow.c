@@ -392,8 +392,8 @@ int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
         targets_begin_turn(daemon->stages.targets);
         r = sampler_drain(daemon->stages.sampler, drainedp);
         targets_noticed(daemon->stages.targets, begin_ns);
-        daemon->loop.drained_ns = clock_monotonic_ns();
-        stat_add(COUNTER_STAGE_DRAIN_NS, daemon->loop.drained_ns - begin_ns);
+        daemon->loop.drained_ns = begin_ns;
+        stat_add(COUNTER_STAGE_DRAIN_NS, clock_monotonic_ns() - begin_ns);
         if (!r && targets_is_reading(daemon->stages.targets))
                 r = MIN(sd_event_source_set_time_relative(daemon->loop.work_timer, 0), 0);
         return r;

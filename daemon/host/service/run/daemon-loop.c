@@ -130,6 +130,7 @@ int daemon_stop(Daemon *daemon) {
         sampler_stop(daemon->stages.sampler);
         targets_cpu_time(daemon->stages.targets);      /* now, though the sum comes later */
         r = sampler_drain(daemon->stages.sampler, NULL);
+        daemon->loop.drained_ns = now_ns;
         targets_noticed(daemon->stages.targets, UINT64_MAX);   /* nothing else will be told */
         /* with those whose exit was still in the ring */
         daemon->target_cpu_ns = targets_cpu_time_seen(daemon->stages.targets);

@@ -90,7 +90,7 @@ typedef struct DaemonLoop {
         uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */
         bool listens, was_called;       /* since the last drain: calls are wanted; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
-        uint64_t drained_ns;            /* when the rings were read last */
+        uint64_t drained_ns;            /* when the last read of the rings began: all from before is known */
         uint64_t n_lost_notices;        /* lost notices that a resync has answered */
 } DaemonLoop;
 

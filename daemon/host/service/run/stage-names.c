@@ -188,8 +188,15 @@ static int make(Daemon *daemon) {
         return r ? r : make_naming(daemon);
 }
 
+/* All notices from before then are known: up to now, if none has come since the last drain began. */
+static uint64_t told_ns(const Daemon *daemon) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        return sampler_has_mappings(daemon->stages.sampler) ? daemon->loop.drained_ns : now_ns;
+}
+
 static int drained(Daemon *daemon) {
-        return naming_work(daemon->stages.naming, daemon_is_near_window_end(daemon));
+        return naming_work(daemon->stages.naming, daemon_is_near_window_end(daemon), told_ns(daemon));
 }
 
 /* Nothing is sampled any more: names of the last window may have a moment. */
@@ -198,7 +205,7 @@ static int flush(Daemon *daemon) {
 }
 
 static int name_window(Daemon *daemon, Window *window) {
-        int r = naming_window(daemon->stages.naming, window);
+        int r = naming_window(daemon->stages.naming, window, told_ns(daemon));
 
         if (!r && daemon->stages.uploads)
                 r = uploads_window(daemon->stages.uploads, window);
