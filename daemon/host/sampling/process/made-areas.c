@@ -11,8 +11,12 @@
  * no notice is known of it, the rows hold from the look on. What the kernel half has walked behind the second
  * notice, until it is told, is stale as with files (mapping-history.h).
  *
- * Notices come late. So before a look's rows are taken, all changes since its begin are asked for, and those
- * that are too many to be kept count as one of everything.
+ * Notices come late. So a look's rows are taken once all notices are known from before its end
+ * (code_names_work()), and those that are too many to be kept count as one of everything.
+ *
+ * A compiler may also register B before it is executable (LLVM's MCJIT), and stop there for long. The last
+ * notice is A's then. So rows that did not hold at the last look hold from their own look on, unless a notice
+ * has come in between.
  */
 #include "host/sampling/process/made-areas.h"
 
@@ -102,7 +106,7 @@ static MadePiece *find_same(MadeAreas *made, const MadePiece *piece) {
         return NULL;
 }
 
-bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n) {
+bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n, uint64_t read_ns) {
         static uint64_t last_id;
         bool is_other = n != made->n_pieces;
 
@@ -113,7 +117,9 @@ bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n) {
                 is_other = is_other || !known || known->is_void != pieces[i].is_void;
                 /* the area has held since then */
                 if (known && !known->is_void && !pieces[i].is_void)
-                        pieces[i].since_ns = MIN(known->since_ns, pieces[i].since_ns);
+                        pieces[i].since_ns = known->since_ns;
+                else if (pieces[i].since_ns <= made->read_ns)
+                        pieces[i].since_ns = read_ns;
         }
         for (uint32_t i = 0; i < made->n_pieces; i++)
                 free(made->pieces[i].runs);
@@ -122,6 +128,7 @@ bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n) {
                 pieces[i].runs = NULL;
         }
         made->n_pieces = n;
+        made->read_ns = read_ns;
         return is_other;
 }
 

@@ -48,6 +48,7 @@ typedef struct MadeAreas {
         MadeChange changes[MADE_MAX_CHANGES];   /* a ring: one that is overwritten sets forgotten_ns */
         uint64_t n_changes;             /* all there were */
         uint64_t forgotten_ns;          /* changes up to here may be missing */
+        uint64_t read_ns;               /* begin of the look that `pieces` are of; 0 = there was none */
 } MadeAreas;
 
 MadeAreas *made_areas_free(MadeAreas *made);
@@ -62,10 +63,11 @@ bool made_areas_change_all(MadeAreas *made, uint64_t time_ns);
 bool made_areas_hold(const MadeAreas *made, const MadePiece *piece, uint64_t read_ns, uint64_t *since_nsp);
 
 /*
- * Puts @n pieces, sorted and disjoint, in the place of all; their runs move. One that is as it was
- * keeps its id; the others get new ones. Return: whether anything is other than before.
+ * Puts @n pieces of a look that began at @read_ns, sorted and disjoint, in the place of all; their runs move.
+ * One that is as it was keeps its id; the others get new ones, and hold from the look on if no notice came
+ * since the last one. Return: whether anything is other than before.
  */
-bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n);
+bool made_areas_take(MadeAreas *made, MadePiece *pieces, uint32_t n, uint64_t read_ns);
 
 /* The piece that holds now, and held at @time_ns, and the first that ends behind @address; NULL = none. */
 const MadePiece *made_areas_next(const MadeAreas *made, uint64_t address, uint64_t time_ns);

@@ -384,7 +384,7 @@ int process_take_made(Process *process, MadePiece *pieces, uint32_t n, uint64_t 
         for (uint32_t i = 0; i < n; i++)
                 pieces[i].is_void = !is_kept(process, &pieces[i]) ||
                         !made_areas_hold(process->made, &pieces[i], read_ns, &pieces[i].since_ns);
-        *is_otherp = made_areas_take(process->made, pieces, n);
+        *is_otherp = made_areas_take(process->made, pieces, n, read_ns);
         if (*is_otherp)
                 process->maps_serial = new_serial();
         return 0;

@@ -13,6 +13,7 @@
 enum { PAGE = 4096 };
 
 static MadeAreas *areas;
+static uint64_t read_at_ns = 5;         /* begin of the next look */
 
 static void begin(void) {
         areas = calloc(1, sizeof(*areas));
@@ -51,7 +52,7 @@ static bool take_one(uint64_t start, uint64_t hash, uint64_t since_ns, bool is_v
 
         piece.since_ns = since_ns;
         piece.is_void = is_void;
-        return made_areas_take(areas, &piece, 1);
+        return made_areas_take(areas, &piece, 1, read_at_ns);
 }
 
 Test(made_areas, hold_from_the_last_notice_before_the_read_on) {
@@ -92,8 +93,28 @@ Test(made_areas, keep_their_ids_while_they_are_as_they_were) {
         cr_assert(take_one(0x10000, 2, 40, false));
         cr_assert_neq(areas->pieces[0].id, id);
         cr_assert(take_one(0x10000, 2, 40, true));
-        cr_assert(made_areas_take(areas, NULL, 0));
-        cr_assert(!made_areas_take(areas, NULL, 0));
+        cr_assert(made_areas_take(areas, NULL, 0, 50));
+        cr_assert(!made_areas_take(areas, NULL, 0, 50));
+}
+
+/* What was registered since then, and before it became executable, is not what the notice was of. */
+Test(made_areas, hold_from_their_own_look_on_without_a_notice_since_the_last_one) {
+        read_at_ns = 50;
+        cr_assert(take_one(0x10000, 1, 20, false));
+        cr_assert_eq(areas->pieces[0].since_ns, 20);    /* nothing was read before */
+        read_at_ns = 80;
+        cr_assert(take_one(0x10000, 2, 20, false));
+        cr_assert_eq(areas->pieces[0].since_ns, 80);
+        read_at_ns = 90;
+        cr_assert(!take_one(0x10000, 2, 20, false));
+        cr_assert_eq(areas->pieces[0].since_ns, 80);
+        read_at_ns = 120;
+        cr_assert(take_one(0x10000, 3, 91, false));
+        cr_assert_eq(areas->pieces[0].since_ns, 91);
+        made_areas_take(areas, NULL, 0, 130);
+        read_at_ns = 140;
+        cr_assert(take_one(0x10000, 3, 91, false));
+        cr_assert_eq(areas->pieces[0].since_ns, 140);
 }
 
 Test(made_areas, are_found_by_address_and_time) {
@@ -101,7 +122,7 @@ Test(made_areas, are_found_by_address_and_time) {
 
         two[0].since_ns = 10;
         two[1].since_ns = 20;
-        cr_assert(made_areas_take(areas, two, 2));
+        cr_assert(made_areas_take(areas, two, 2, 50));
         cr_assert_null(two[0].runs);
         cr_assert_eq(made_areas_next(areas, 0, 15)->start, 0x10000);
         cr_assert_eq(made_areas_next(areas, 0x14fff, 15)->start, 0x10000);
