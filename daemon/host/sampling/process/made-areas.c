@@ -33,8 +33,7 @@ MadeAreas *made_areas_free(MadeAreas *made) {
         return NULL;
 }
 
-/* Whether code of @piece lies in a range. */
-static bool has_code(const MadePiece *piece, uint64_t start, uint64_t end) {
+bool made_piece_has_code(const MadePiece *piece, uint64_t start, uint64_t end) {
         uint32_t low = 0, high = piece->n_runs;
 
         while (low < high) {
@@ -59,7 +58,7 @@ bool made_areas_change(MadeAreas *made, uint64_t start, uint64_t end, uint64_t t
         for (uint32_t i = 0; i < made->n_pieces; i++) {
                 MadePiece *piece = &made->pieces[i];
 
-                if (piece->is_void || piece->since_ns >= time_ns || !has_code(piece, start, end))
+                if (piece->is_void || piece->since_ns >= time_ns || !made_piece_has_code(piece, start, end))
                         continue;
                 piece->is_void = has_voided = true;
         }
@@ -86,7 +85,7 @@ bool made_areas_hold(const MadeAreas *made, const MadePiece *piece, uint64_t rea
         for (uint64_t i = 0; i < n; i++) {
                 const MadeChange *change = &made->changes[i];
 
-                if (!has_code(piece, change->start, change->end))
+                if (!made_piece_has_code(piece, change->start, change->end))
                         continue;
                 if (change->time_ns >= read_ns)
                         return false;

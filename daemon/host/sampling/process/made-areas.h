@@ -53,6 +53,9 @@ typedef struct MadeAreas {
 
 MadeAreas *made_areas_free(MadeAreas *made);
 
+/* Pure. Whether code of the piece lies in a range. */
+bool made_piece_has_code(const MadePiece *piece, uint64_t start, uint64_t end);
+
 /* Pure. A change at @time_ns. Return: whether it has made pieces void. */
 bool made_areas_change(MadeAreas *made, uint64_t start, uint64_t end, uint64_t time_ns);
 

@@ -204,23 +204,24 @@ void process_resolve(const Process *process, uint64_t address, uint64_t time_ns,
         answerp->is_stale = !answerp->is_current && mapping_history_is_stale(history, address, time_ns);
 }
 
-/*
- * What the kernel half has walked by rows of @made's areas from @time_ns on, until it is told, is stale.
- * @voids: those that are void alone.
- */
+/* Walks of the kernel half by rows of the area, from @time_ns on until it is told, are stale. */
+static int bury_area(Process *process, const MadePiece *piece, uint64_t time_ns) {
+        Mapping past = { .start = piece->start, .end = piece->end, .kind = MAPPING_ANONYMOUS };
+
+        past.path = strdup("");
+        return past.path ? mapping_history_add(&process->history, &past, 0, time_ns) : error_origin(-ENOMEM);
+}
+
+/* The same of all of @made's areas. @voids: those that are void alone. */
 static int bury_made(Process *process, const MadeAreas *made, bool voids, uint64_t time_ns) {
         int r = 0;
 
         process->maps_serial = new_serial();
         for (uint32_t i = 0; i < made->n_pieces && !r; i++) {
                 const MadePiece *piece = &made->pieces[i];
-                Mapping past = { .start = piece->start, .end = piece->end, .kind = MAPPING_ANONYMOUS };
 
-                if (voids && !piece->is_void)
-                        continue;
-                past.path = strdup("");
-                r = past.path ? mapping_history_add(&process->history, &past, 0, time_ns)
-                              : error_origin(-ENOMEM);
+                if (!voids || piece->is_void)
+                        r = bury_area(process, piece, time_ns);
         }
         return r;
 }
@@ -298,6 +299,11 @@ static bool is_mapped(const Process *process, const Mapping *mapping) {
                 (now->object || !mapping->object);
 }
 
+/* Whether two mappings without a file change alike: by notice alone, or unseen. */
+static bool change_alike(const Mapping *a, const Mapping *b) {
+        return a->kind != MAPPING_ANONYMOUS || b->kind != MAPPING_ANONYMOUS || a->may_change == b->may_change;
+}
+
 /*
  * A change that the last read of all mappings has seen, or has missed since it did not last. In the latter
  * case what is there now was there before, too, unless something else is known to have ended then.
@@ -326,12 +332,15 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
         if (is_mapped(process, mapping)) {
                 mapping_history_set_time(&process->history, mapping->start, mapping->end,
                                          process->maps_read_ns, time_ns);
-                return 0;
+                if (change_alike(process_find_mapping(process, mapping->start), mapping))
+                        return 0;
         }
         while (end < process->n_mappings && process->mappings[end].start < mapping->end)
                 end++;
         if (process->n_mappings - (end - first) + 3 > PROCESS_MAX_MAPPINGS) {
                 stat_add(COUNTER_MAPPINGS_OVER_CAP, 1);
+                for (size_t i = first; i < end; i++)
+                        process->mappings[i].may_change |= mapping->may_change;
                 return 0;
         }
         return replace(process, first, end, mapping, time_ns);
@@ -341,9 +350,6 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
 static int change_made(Process *process, const Mapping *mapping, uint64_t time_ns) {
         if (!process->made && mapping->kind != MAPPING_ANONYMOUS)
                 return 0;
-        for (size_t i = process_first_mapping(process, mapping->start);
-             i < process->n_mappings && process->mappings[i].start < mapping->end; i++)
-                process->mappings[i].may_change |= mapping->may_change;
         process->made = process->made ?: calloc(1, sizeof(*process->made));
         if (!process->made)
                 return error_origin(-ENOMEM);
@@ -372,6 +378,19 @@ static bool is_kept(const Process *process, const MadePiece *piece) {
                 }
         }
         return true;
+}
+
+/* Whether some of it is in memory that changes unseen. Where nothing is by now, nothing runs. */
+static bool has_changing(const Process *process, const MadePiece *piece) {
+        for (size_t i = process_first_mapping(process, piece->start);
+             i < process->n_mappings && process->mappings[i].start < piece->end; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (mapping->kind == MAPPING_ANONYMOUS && mapping->may_change &&
+                    made_piece_has_code(piece, mapping->start, mapping->end))
+                        return true;
+        }
+        return false;
 }
 
 int process_take_made(Process *process, MadePiece *pieces, uint32_t n, uint64_t read_ns, bool *is_otherp) {
@@ -828,7 +847,7 @@ static bool same_mappings(const Process *process, const ProcessReading *reading)
                 const Mapping *a = &process->mappings[i], *b = &reading->mappings[i];
 
                 if (a->start != b->start || a->end != b->end || a->offset != b->offset ||
-                    a->kind != b->kind || a->object != b->object)
+                    a->kind != b->kind || a->object != b->object || !change_alike(a, b))
                         return false;
         }
         return true;
@@ -874,6 +893,25 @@ static int bury_mappings(Process *process, const ProcessReading *reading, uint64
         return 0;
 }
 
+/*
+ * An area whose memory turns out to change unseen: the notice of that was lost. Nothing is sure of it since
+ * its rows hold.
+ */
+static int void_changing(Process *process) {
+        MadeAreas *made = process->made;
+        int r = 0;
+
+        for (uint32_t i = 0; made && i < made->n_pieces && !r; i++) {
+                MadePiece *piece = &made->pieces[i];
+
+                if (piece->is_void || !has_changing(process, piece))
+                        continue;
+                piece->is_void = true;
+                r = bury_area(process, piece, piece->since_ns);
+        }
+        return r;
+}
+
 static int adopt(Process *process, ProcessReading *reading, uint64_t now_ns) {
         int r = 0;
 
@@ -884,6 +922,8 @@ static int adopt(Process *process, ProcessReading *reading, uint64_t now_ns) {
                 process->n_mappings = reading->n;
                 reading->n = 0;
                 process->maps_serial = new_serial();
+                if (!r)
+                        r = void_changing(process);
         }
         process->maps_read_ns = now_ns;
         return r;

@@ -199,6 +199,24 @@ Test(made_process, has_areas_in_memory_that_is_made_anew_alone) {
         cr_assert_null(made_areas_next(process->made, 0, 600));
 }
 
+/* As the notice says that came last: of a part, too. */
+Test(made_process, has_areas_in_memory_that_is_no_longer_writable) {
+        change_memory(0x14000, PAGE, 200, true);
+        take_read(0x10000, 300);
+        cr_assert_null(made_areas_next(process->made, 0, 400));
+        change_memory(0x14000, PAGE, 400, false);
+        take_read(0x10000, 500);
+        cr_assert_eq(made_areas_next(process->made, 0, 500)->since_ns, 400);
+        /* a notice from before the last read of all mappings says nothing of now */
+        process->maps_read_ns = 600;
+        change_memory(0x10000, PAGE, 550, true);
+        take_read(0x10000, 700);
+        cr_assert_not_null(made_areas_next(process->made, 0, 700));
+        change_memory(0x10000, PAGE, 650, true);
+        take_read(0x10000, 700);
+        cr_assert_null(made_areas_next(process->made, 0, 700));
+}
+
 /* From its notice on until the kernel half is told. */
 Test(made_process, is_stale_where_code_has_changed_under_its_rows) {
         cr_assert(take_read(0x10000, 200));

@@ -177,6 +177,52 @@ Test(process, keeps_its_mappings_and_their_serial_while_nothing_changes) {
         object_cache_free(objects);
 }
 
+static MadePiece piece_of(const void *code) {
+        uint64_t start = (uintptr_t)code;
+        MadePiece piece = { .start = start, .end = start + 4096, .n_runs = 1 };
+
+        piece.runs = malloc(sizeof(*piece.runs));
+        cr_assert_not_null(piece.runs);
+        *piece.runs = (MadeRun){ start, start + 4096 };
+        return piece;
+}
+
+/* The notice of a change was lost. */
+Test(process, knows_from_each_read_whether_memory_may_change) {
+        ObjectCache *objects = cache();
+        MadePiece piece;
+        Process *process;
+        uint64_t serial, now_ns;
+        bool is_other;
+        /* neighbours that it cannot be merged with */
+        uint8_t *area = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *code = area + 4096;
+
+        cr_assert_neq(area, MAP_FAILED);
+        cr_assert_eq(mprotect(code, 4096, PROT_READ | PROT_EXEC), 0);
+        cr_assert_eq(process_new(&process, getpid()), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert(!process_find_mapping(process, (uintptr_t)code)->may_change);
+        piece = piece_of(code);
+        now_ns = clock_monotonic_ns();
+        cr_assert_eq(process_take_made(process, &piece, 1, now_ns, &is_other), 0);
+        cr_assert_not_null(made_areas_next(process->made, (uintptr_t)code, UINT64_MAX));
+        serial = process->maps_serial;
+        cr_assert_eq(mprotect(code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert(process_find_mapping(process, (uintptr_t)code)->may_change);
+        cr_assert_neq(process->maps_serial, serial);
+        cr_assert_null(made_areas_next(process->made, (uintptr_t)code, UINT64_MAX), "nothing is sure of it");
+        cr_assert(mapping_history_is_stale(&process->history, (uintptr_t)code, now_ns));
+        cr_assert(!mapping_history_is_stale(&process->history, (uintptr_t)code, now_ns - 1));
+        cr_assert_eq(mprotect(code, 4096, PROT_READ | PROT_EXEC), 0);
+        cr_assert_eq(process_read_mappings(process, objects), 0);
+        cr_assert(!process_find_mapping(process, (uintptr_t)code)->may_change);
+        munmap(area, 3 * 4096);
+        process_free(process);
+        object_cache_free(objects);
+}
+
 /* ---- in several turns ---- */
 
 enum { N_PAIRS = 6000 };                /* 12,000 lines: three times what a turn may always have */
