@@ -346,18 +346,31 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
         return replace(process, first, end, mapping, time_ns);
 }
 
-/* Memory without a file is noted before it has rows: these are read later. */
-static int change_made(Process *process, const Mapping *mapping, uint64_t time_ns) {
-        if (!process->made && mapping->kind != MAPPING_ANONYMOUS)
+static int need_made(Process *process) {
+        if (process->made)
                 return 0;
-        process->made = process->made ?: calloc(1, sizeof(*process->made));
+        process->made = calloc(1, sizeof(*process->made));
         if (!process->made)
                 return error_origin(-ENOMEM);
+        process->made->forgotten_ns = process->unheard_ns;
+        return 0;
+}
+
+/* Memory without a file is noted before it has rows: these are read later. */
+static int change_made(Process *process, const Mapping *mapping, uint64_t time_ns) {
+        int r;
+
+        if (!process->made && mapping->kind != MAPPING_ANONYMOUS)
+                return 0;
+        r = need_made(process);
+        if (r)
+                return r;
         return made_areas_change(process->made, mapping->start, mapping->end, time_ns)
                        ? bury_made(process, process->made, true, time_ns) : 0;
 }
 
 void process_void_made(Process *process, uint64_t time_ns) {
+        process->unheard_ns = MAX(process->unheard_ns, time_ns);
         if (!process->made || !made_areas_change_all(process->made, time_ns))
                 return;
         process->history.forgotten_ns = UINT64_MAX;
@@ -394,12 +407,14 @@ static bool has_changing(const Process *process, const MadePiece *piece) {
 }
 
 int process_take_made(Process *process, MadePiece *pieces, uint32_t n, uint64_t read_ns, bool *is_otherp) {
+        int r;
+
         *is_otherp = false;
         if (!n && !process->made)
                 return 0;
-        process->made = process->made ?: calloc(1, sizeof(*process->made));
-        if (!process->made)
-                return error_origin(-ENOMEM);
+        r = need_made(process);
+        if (r)
+                return r;
         for (uint32_t i = 0; i < n; i++)
                 pieces[i].is_void = !is_kept(process, &pieces[i]) ||
                         !made_areas_hold(process->made, &pieces[i], read_ns, &pieces[i].since_ns);

@@ -46,6 +46,7 @@ typedef struct Process {
         uint64_t maps_read_ns;          /* MONOTONIC: before maps were read; 0 = never */
         MappingHistory history;         /* former mappings */
         MadeAreas *made;                 /* code made at run time that has rows; owned; NULL = none has run */
+        uint64_t unheard_ns;            /* notices up to here may be missing, for `made` once it is there */
         /* never reused in this daemon; a new one when a read found other mappings */
         uint64_t maps_serial;
         clockid_t cpu_clock;            /* reads the CPU time of the whole process */

@@ -250,6 +250,23 @@ Test(made_process, is_stale_as_a_whole_where_notices_were_lost) {
         cr_assert(!is_stale(0x10000, 310));
 }
 
+/* Also before the first of its memory without a file is known. */
+Test(made_process, has_no_areas_of_a_look_that_spans_lost_notices) {
+        char comm[ABI_COMM_SIZE] = "maker";
+        Process *parent = process;
+
+        cr_assert_eq(process_new_gone(&process, 4713, 3, comm), 0);
+        cr_assert_eq(process_inherit(process, parent, 150), 0);
+        cr_assert_null(process->made);
+        process_void_made(process, 300);
+        process_void_made(process, 250);
+        take_read(0x10000, 300);
+        cr_assert_null(made_areas_next(process->made, 0, 400));
+        cr_assert(take_read(0x10000, 301));
+        cr_assert_eq(made_areas_next(process->made, 0, 400)->since_ns, 301);
+        process_free(parent);
+}
+
 /* A child's code is walked by its parent's rows until it is known. */
 Test(made_process, has_a_child_whose_code_may_be_other_code) {
         char comm[ABI_COMM_SIZE] = "maker";
