@@ -328,10 +328,13 @@ static int change(Process *process, Mapping *mapping, uint64_t time_ns) {
 
         if (time_ns <= process->maps_read_ns)
                 return change_past(process, mapping, time_ns);
-        /* made while the last read was under way: since when is known now */
+        /*
+         * Made while the last read was under way: since when is known now. A past without a time keeps none.
+         */
         if (is_mapped(process, mapping)) {
-                mapping_history_set_time(&process->history, mapping->start, mapping->end,
-                                         process->maps_read_ns, time_ns);
+                if (process->maps_read_ns)
+                        mapping_history_set_time(&process->history, mapping->start, mapping->end,
+                                                 process->maps_read_ns, time_ns);
                 if (change_alike(process_find_mapping(process, mapping->start), mapping))
                         return 0;
         }

@@ -279,5 +279,11 @@ Test(made_process, has_a_child_whose_code_may_be_other_code) {
         cr_assert_null(child->made);
         process_resolve(child, 0x10000, 310, &answer);
         cr_assert(answer.is_stale);
+        /* a notice of the child's own does not say what it had before */
+        process = child;
+        change_memory(0x10000, 8 * PAGE, 350, false);
+        cr_assert(is_stale(0x10000, 310));
+        cr_assert(is_stale(0x10000, 360));
+        process = parent;
         process_free(child);
 }
