@@ -163,8 +163,8 @@ static bool has_time(const Looking *looking) {
 }
 
 /*
- * A file that cannot be read is not asked again: its reader may have died of it. Return: 0, or anything else:
- * this look asks no more.
+ * A file that cannot be read is not asked again: its reader may have died of it. What it has answered before
+ * that counts. Return: 0, or anything else: this look asks no more.
  */
 static int ask_file(const Looking *looking, ListedFile *file) {
         _cleanup_(closep) int fd = -1;
@@ -177,16 +177,14 @@ static int ask_file(const Looking *looking, ListedFile *file) {
                 return 0;
         }
         r = ask_find(looking, fd, file, &answer);
-        if (!r)
+        if (!r) {
+                file->has_list = !answer.result;
+                file->symbol = answer.address;
                 r = ask_frames(looking, fd, file);
-        file->is_asked = r != WORKER_SESSION_E_NONE;
-        if (r) {
-                looking->result->n_failed++;
-                return r;
         }
-        file->has_list = !answer.result;
-        file->symbol = answer.address;
-        return 0;
+        file->is_asked = r != WORKER_SESSION_E_NONE;
+        looking->result->n_failed += r != 0;
+        return r;
 }
 
 /* Return: 0 = the answer and its sound records, which the caller frees; 1 = there is none; -ENOMEM. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/sandbox/zygotes.h"
@@ -391,6 +392,36 @@ Test(listed_code, one_look_costs_no_more_than_one_worker, .init = init) {
         zygotes_free(worker.zygotes);                   /* there are no more workers */
         LOOK(1, 2);
         zygotes_unref(worker.zygotes);
+        listed_code_deinit(&listed);
+}
+
+/* Its worker dies of the question for registered frames. */
+Test(listed_code, list_that_was_found_stays_known, .init = init) {
+        _cleanup_(closep) int proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const GdbAnswer answer = { .magic = GDB_WIRE_MAGIC, .address = 0x1000 };
+        WorkerSessionCounts workers = { 0 };
+        WorkerSession worker = { .end_ns = UINT64_MAX, .counts = &workers };
+        ListedCode listed = { 0 };
+        ListedResult result;
+        int sockets[2];
+
+        cr_assert_eq(zygotes_new(&worker.zygotes), 0);
+        cr_assert_eq(zygotes_wait(worker.zygotes, 60000), 0);
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+        cr_assert_eq(write(sockets[1], &answer, sizeof(answer)), (ssize_t)sizeof(answer));
+        cr_assert_eq(shutdown(sockets[1], SHUT_WR), 0);
+        worker.socket = sockets[0];
+        listed_code_set_files(&listed, &place.files);
+        cr_assert_eq(listed_code_look(&listed, proc_fd, place.pid, place.start_time_ns, &worker, &result), 0);
+        cr_assert_eq(result.n_failed, 1);
+        cr_assert_eq(workers.n_died, 1);
+        cr_assert_eq(count_asked(&listed), 1);
+        cr_assert(listed.files.items[0].is_asked);
+        cr_assert(listed.files.items[0].has_list);
+        cr_assert_eq(listed.files.items[0].symbol, 0x1000);
+        cr_assert_not(listed.files.items[0].has_frames);
+        close(sockets[1]);
+        zygotes_free(worker.zygotes);
         listed_code_deinit(&listed);
 }
 
