@@ -7,6 +7,9 @@
  *     attacker: 4,030 tables, 2 of them sampled ──▶ one of 4,028 leaves ──▶ the first table of a new program
  *
  * A slot is free only after its table has left the kernel, which takes some ms; so some are kept free.
+ *
+ * An area of made code has an id that nobody asks for again once its last user is gone: nothing of it is
+ * kept. Its file is memory of ours, up to 16 MiB, so those that wait have a budget of bytes.
  */
 
 #include "host/sampling/unwind/tables/pool.h"
@@ -14,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/data/hashmap.h"
@@ -22,6 +26,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/made-areas.h"
 #include "host/sampling/unwind/tables/bpfmap.h"
 #include "host/sampling/unwind/tables/publisher.h"
 
@@ -31,6 +36,8 @@ enum {
         FREE_PART = 64,                 /* of the slots, one in so many is kept free */
         MAX_OWN = 4,                    /* tables that displace others of the same holder, in a second */
         LEAST_HELD_BYTES = 1 << 20,     /* programs of a small machine have all their tables in it */
+        MAX_MADE_BYTES = 32 << 20,      /* files of areas of made code that wait for their tables */
+        STAT_BLOCK = 512,               /* bytes that `st_blocks` counts */
 };
 
 /* A table of the holder itself gives way only if no sample was in it for so long. */
@@ -59,6 +66,7 @@ struct Pool {
         size_t held_bytes;              /* bytes that tables may have for now; 0 = as configured */
         uint32_t n_none;                /* without users */
         Shares waiting;                 /* files that wait without users */
+        Shares made;                    /* bytes of files of made code that wait */
         uint64_t n_changes;
         uint32_t n_asked;               /* tables that were asked for since the queue was empty last */
         int epoll_fd;                   /* readable when the publisher or a worker has a result */
@@ -96,8 +104,36 @@ static void unkeep_waiting(Pool *pool, PoolTable *table) {
                 share_release(&pool->waiting, take(table->waiting_share), 1);
 }
 
+static bool is_made(const PoolTable *table) {
+        return table->object_id >= MADE_FIRST_ID;
+}
+
+/* Counts the file of an area, as long as it waits. Return: 0, 1 = it has no room, -ENOMEM. */
+static int hold_made(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner) {
+        struct stat status;
+        size_t n;
+        int r;
+
+        if (!is_made(table))
+                return 0;
+        n = fstat(fd, &status) ? MAX_MADE_BYTES : MAX((size_t)status.st_blocks * STAT_BLOCK, (size_t)1);
+        /* the first may have more than its part: the area of one process shall have rows */
+        if (shares_held(&pool->made) ? !shares_leave_room(&pool->made, owner, n, MAX_MADE_BYTES)
+                                     : n > MAX_MADE_BYTES)
+                return 1;
+        r = shares_hold(&pool->made, owner, n, &table->made_share);
+        table->n_made_bytes = r ? 0 : n;
+        return r;
+}
+
+static void release_made(Pool *pool, PoolTable *table) {
+        share_release(&pool->made, take(table->made_share), table->n_made_bytes);
+        table->n_made_bytes = 0;
+}
+
 static void free_table(Pool *pool, PoolTable *table) {
         unkeep_waiting(pool, table);
+        release_made(pool, table);
         discharge(pool, table);
         hashmap_remove(&pool->tables, table->object_id);
         closep(&table->request.fd);
@@ -127,6 +163,7 @@ Pool *pool_free(Pool *pool) {
         hashmap_deinit(&pool->tables);
         shares_deinit(&pool->shares);
         shares_deinit(&pool->waiting);
+        shares_deinit(&pool->made);
         free(pool->slots);
         free(pool->free_slots);
         free(pool->leaving);
@@ -206,10 +243,26 @@ static void ask(Pool *pool, PoolTable *table) {
         table_queue_add(&pool->queue, &table->request);
 }
 
+/* A file that had no room is asked for again by whoever brings it next. */
+static void refuse_made(PoolTable *table, int fd) {
+        stat_add(COUNTER_MADE_FUNCTIONS_OVER_CAP, !table->is_refused);
+        close(fd);
+        table->is_lost = table->is_refused = true;
+        table->sampled_ns = 0;
+}
+
 int pool_add_file(Pool *pool, uint64_t object_id, int fd, const ShareOwner *owner, PoolTable **tablep) {
         PoolTable *table = NULL;
         int r = add(pool, object_id, &table);
 
+        if (!r && fd >= 0)
+                r = hold_made(pool, table, fd, owner);
+        if (r > 0) {
+                refuse_made(table, fd);
+                set_state(pool, table, POOL_NONE);
+                *tablep = table;
+                return 0;
+        }
         if (!r && fd >= 0)
                 r = charge(pool, table, owner);
         if (r) {
@@ -236,8 +289,15 @@ int pool_retry(Pool *pool, PoolTable *table, int fd, const ShareOwner *owner) {
 
         if (fd < 0)
                 return 0;
-        r = charge(pool, table, owner);
+        r = hold_made(pool, table, fd, owner);
+        if (r > 0) {
+                refuse_made(table, fd);
+                return 0;
+        }
+        if (!r)
+                r = charge(pool, table, owner);
         if (r) {
+                release_made(pool, table);
                 close(fd);
                 return error_fold(r);
         }
@@ -260,15 +320,19 @@ int pool_add_image(Pool *pool, uint64_t object_id, const void *image, size_t siz
 }
 
 /* Removes a table from the kernel; its slot stays taken until the thread has done so. */
-static void evict(Pool *pool, PoolTable *table) {
-        list_remove(&pool->idle, table);
-        pool->n_idle_bytes -= table->n_bytes;
+static void leave(Pool *pool, PoolTable *table) {
         pool->n_bytes -= table->n_bytes;
         pool->n_loaded--;
         discharge(pool, table);
         hashmap_remove(&pool->tables, table->object_id);
         table->state = POOL_LEAVING;
         publisher_remove(pool->publisher, table->slot);
+}
+
+static void evict(Pool *pool, PoolTable *table) {
+        list_remove(&pool->idle, table);
+        pool->n_idle_bytes -= table->n_bytes;
+        leave(pool, table);
         stat_add(COUNTER_UNWIND_TABLES_EVICTED, 1);
 }
 
@@ -313,6 +377,10 @@ void pool_use(Pool *pool, PoolTable *table) {
 }
 
 static void become_idle(Pool *pool, PoolTable *table) {
+        if (is_made(table)) {
+                leave(pool, table);
+                return;
+        }
         list_append(&pool->idle, table);
         pool->n_idle_bytes += table->n_bytes;
         trim_idle(pool, pool->held_bytes ? 0 : pool->config.max_idle_bytes);
@@ -320,7 +388,7 @@ static void become_idle(Pool *pool, PoolTable *table) {
 
 /* A file without rows is not read again for the next process. One that could not be read may be. */
 static void keep_none(Pool *pool, PoolTable *table) {
-        if (!table->is_known_none) {
+        if (!table->is_known_none || is_made(table)) {
                 free_table(pool, table);
                 return;
         }
@@ -376,12 +444,16 @@ static void keep_waiting(Pool *pool, PoolTable *table) {
 void pool_unuse(Pool *pool, PoolTable *table) {
         if (--table->request.n_users > 0)
                 return;
-        if (table->state == POOL_READY)
+        if (table->state == POOL_READY) {
                 become_idle(pool, table);
-        else if (table->state == POOL_NONE)
+        } else if (table->state == POOL_NONE) {
                 keep_none(pool, table);
-        else if (table->state == POOL_WAITING)
+        } else if (table->state == POOL_WAITING && is_made(table) && !table->request.is_in_work) {
+                table_queue_remove(&pool->queue, &table->request);
+                free_table(pool, table);
+        } else if (table->state == POOL_WAITING) {
                 keep_waiting(pool, table);
+        }
 }
 
 /* The table never comes to be; @why counts it. This may be the end of @table. */
@@ -571,7 +643,8 @@ static void take_table(Pool *pool, TableResult *result) {
         PoolTable *table = owner_of(result->request);
 
         unkeep_waiting(pool, table);
-        if (result->result == TABLE_QUEUE_E_DROPPED)
+        release_made(pool, table);
+        if (result->result == TABLE_QUEUE_E_DROPPED || (is_made(table) && table->request.n_users == 0))
                 free_table(pool, table);
         else if (result->result)
                 give_up(pool, table, why_none(result->result));

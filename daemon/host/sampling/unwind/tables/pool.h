@@ -7,7 +7,8 @@
  * Tables that are in the kernel, or on their way: one per distinct file. A queue makes them (table-queue.h),
  * and a thread that may wait publishes them (publisher.h). A table without users stays until its room is
  * needed; the one whose last use is oldest goes first. So does the knowledge that a file has no rows, and the
- * place in the queue of a file whose users were gone before its turn: up to a number of each.
+ * place in the queue of a file whose users were gone before its turn: up to a number of each. Nothing of that
+ * holds for areas of made code (made-areas.h): without users they are forgotten.
  *
  * When there is no room, and no table without users, the holder of most gives one to who has less: the table
  * of its that no sample was in for the longest time. What is without a table then is asked for again by the
@@ -51,6 +52,8 @@ struct PoolTable {
         uint64_t sampled_ns;            /* MONOTONIC time of a sample in it; 0 = none was told */
         bool is_none_kept;              /* without users: counted as such */
         Share *waiting_share;           /* state WAITING, kept without users: who holds that; NULL = not so */
+        Share *made_share;              /* state WAITING, made code: who holds its file; NULL = not so */
+        size_t n_made_bytes;            /* … bytes of the file */
         PoolTable *previous, *next;     /* among idle tables, in order of the last use */
 };
 

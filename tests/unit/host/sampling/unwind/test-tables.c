@@ -8,6 +8,9 @@
 #include <linux/bpf.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -691,6 +694,113 @@ Test(tables, that_had_no_room_are_asked_for_again_by_a_sample_in_them) {
         free_slot(pool);
         refused = add_loaded(pool, 101, &greedy, POOL_NONE);
         cr_assert_not(pool_is_wanted(pool, refused, &greedy, 94 * second), "all others were sampled lately");
+        pool_free(pool);
+}
+
+/* ---- files of areas of made code ---- */
+
+static const ShareOwner maker = { 1, 1000, 11 }, other_maker = { 2, 1000, 12 };
+
+static int own_file(void) {
+        return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+}
+
+/* Nothing in it is a table's. */
+static int made_file(off_t size) {
+        int fd = memfd_create("area", MFD_CLOEXEC);
+
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(posix_fallocate(fd, 0, size), 0);
+        return fd;
+}
+
+static PoolTable *add_area(Pool *pool, uint64_t id, off_t size, const ShareOwner *owner) {
+        PoolTable *table;
+
+        cr_assert_eq(pool_add_file(pool, MADE_FIRST_ID | id, made_file(size), owner, &table), 0);
+        pool_use(pool, table);
+        return table;
+}
+
+Test(tables, of_made_code_are_forgotten_with_their_last_user) {
+        PoolTable *waiting, *loaded, *none;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        waiting = add_area(pool, 1, 4096, &maker);
+        pool_unuse(pool, waiting);
+        cr_assert_null(pool_find(pool, MADE_FIRST_ID | 1));
+        cr_assert_not(pool_has_requests(pool));
+        none = add_area(pool, 2, 4096, &maker);
+        finish(pool, none, POOL_NONE);
+        pool_unuse(pool, none);
+        cr_assert_null(pool_find(pool, MADE_FIRST_ID | 2));
+        loaded = add_loaded(pool, MADE_FIRST_ID | 3, &maker, POOL_READY);
+        cr_assert_gt(pool_bytes(pool), 0);
+        pool_unuse(pool, loaded);
+        cr_assert_null(pool_find(pool, MADE_FIRST_ID | 3));
+        cr_assert_eq(pool_bytes(pool), 0);
+        cr_assert_eq(stat_get(COUNTER_UNWIND_TABLES_EVICTED), 0);
+        free_slot(pool);
+        add_loaded(pool, 3, &maker, POOL_READY);
+        pool_free(pool);
+}
+
+/* While it is being made, too. */
+Test(tables, of_made_code_that_has_no_users_any_more_are_not_loaded) {
+        PoolTable *table;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        cr_assert_eq(pool_add_file(pool, MADE_FIRST_ID | 1, own_file(), &maker, &table), 0);
+        pool_use(pool, table);
+        cr_assert_eq(pool_step(pool, 1), POOL_E_AGAIN);
+        cr_assert(table->request.is_in_work);
+        pool_unuse(pool, table);
+        while (pool_has_requests(pool))
+                pool_step(pool, 1 << 20);
+        cr_assert_null(pool_find(pool, MADE_FIRST_ID | 1));
+        cr_assert_eq(pool_bytes(pool), 0);
+        pool_free(pool);
+}
+
+Test(tables, of_made_code_wait_with_so_many_bytes_of_files) {
+        enum { MIB = 1 << 20 };
+        PoolTable *first, *second, *third;
+        Pool *pool;
+
+        create_maps(64);
+        pool = open_shared_pool();
+        first = add_area(pool, 1, 20 * MIB, &maker);
+        cr_assert_eq(first->state, POOL_WAITING, "nothing else waits");
+        second = add_area(pool, 2, MIB, &maker);
+        cr_assert_eq(second->state, POOL_NONE, "it leaves as much as it has");
+        cr_assert_eq(second->request.fd, -1);
+        cr_assert(second->is_refused);
+        third = add_area(pool, 3, MIB, &other_maker);
+        cr_assert_eq(third->state, POOL_WAITING);
+        cr_assert_eq(stat_get(COUNTER_MADE_FUNCTIONS_OVER_CAP), 1);
+        cr_assert(pool_is_wanted(pool, second, &maker, 1000));
+        cr_assert_eq(pool_retry(pool, second, made_file(MIB), &maker), 0);
+        cr_assert_eq(second->state, POOL_NONE);
+        cr_assert_eq(stat_get(COUNTER_MADE_FUNCTIONS_OVER_CAP), 1, "it is the same one");
+        finish(pool, first, POOL_NONE);
+        cr_assert(pool_is_wanted(pool, second, &maker, 1001), "by each look");
+        cr_assert_eq(pool_retry(pool, second, made_file(MIB), &maker), 0);
+        cr_assert_eq(second->state, POOL_WAITING);
+        cr_assert_eq(second->request.n_users, 1);
+        finish(pool, second, POOL_NONE);
+        finish(pool, third, POOL_NONE);
+        /* what was given back is there for others */
+        for (int i = 0; i < 3; i++) {
+                PoolTable *table = add_area(pool, 10, 32 * MIB, &maker);
+
+                cr_assert_eq(table->state, POOL_WAITING);
+                pool_unuse(pool, table);
+        }
+        cr_assert_eq(add_area(pool, 11, 33 * MIB, &maker)->state, POOL_NONE);
         pool_free(pool);
 }
 
