@@ -145,7 +145,8 @@ static int take_made(void *userdata, uint32_t pid, uint64_t generation, MadeSet 
 
                 stat_add(COUNTER_MADE_AREAS_VOID, piece->is_void);
                 if (!piece->is_void)
-                        r = tables_add_made(daemon->stages.tables, pid, piece->id, take_fd(set->fds[i]));
+                        r = tables_add_made(daemon->stages.tables, program.process, piece->id,
+                                            take_fd(set->fds[i]));
         }
         if (!r && is_other) {
                 stat_add(COUNTER_MADE_FUNCTIONS, set->n_functions);

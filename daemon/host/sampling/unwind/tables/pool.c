@@ -542,10 +542,12 @@ static bool may_displace_own(Pool *pool, uint64_t now_ns) {
 bool pool_is_wanted(Pool *pool, PoolTable *table, const ShareOwner *owner, uint64_t now_ns) {
         bool was_asked = table->sampled_ns && now_ns - table->sampled_ns < AGAIN_NS;
         PoolTable asking = { .sampled_ns = now_ns };
-        bool is_wanted;
+        bool is_refused = table->is_refused && table->state == POOL_NONE, is_wanted;
 
+        if (is_refused && was_asked)
+                return false;
         table->sampled_ns = now_ns;
-        if (!table->is_refused || table->state != POOL_NONE || was_asked)
+        if (!is_refused)
                 return false;
         if (!is_full(pool, table->n_bytes) || pool->idle.first)
                 return true;

@@ -252,15 +252,16 @@ static void read_made(Tables *tables, const Process *process, const Mapping *map
         }
 }
 
-int tables_add_made(Tables *tables, uint32_t pid, uint64_t id, int fd) {
-        const ShareOwner owner = identity_owner_of((pid_t)pid, 0);
+int tables_add_made(Tables *tables, const Process *process, uint64_t id, int fd) {
+        const ShareOwner owner = identity_owner_of((pid_t)process->pid, process->start_time_ns);
         PoolTable *table = pool_find(tables->pool, id);
 
-        if (table) {
-                close(fd);
-                return 0;
-        }
-        return pool_add_file(tables->pool, id, fd, &owner, &table);
+        if (!table)
+                return pool_add_file(tables->pool, id, fd, &owner, &table);
+        if (pool_is_wanted(tables->pool, table, &owner, clock_monotonic_ns()))
+                return pool_retry(tables->pool, table, fd, &owner);
+        close(fd);
+        return 0;
 }
 
 static int get_user(Tables *tables, const Process *process, User **userp) {

@@ -61,10 +61,11 @@ void tables_hold(Tables *tables, bool holds);
 int tables_process(Tables *tables, const Process *process);
 
 /*
- * The file that stands for an area of code that a process has made (made-image.h), under the area's id.
- * tables_process() takes it into use. @fd: taken over. Return: 0, -ENOMEM.
+ * The file that stands for an area of code that a process has made (made-image.h), under the area's id. Each
+ * look that finds the area tells it, and counts as a sample in it. tables_process() takes it into use. @fd:
+ * taken over. Return: 0, -ENOMEM.
  */
-int tables_add_made(Tables *tables, uint32_t pid, uint64_t id, int fd);
+int tables_add_made(Tables *tables, const Process *process, uint64_t id, int fd);
 
 /*
  * Notes a sample in a mapping of the process: its table is the last to give way to others, and is asked for

@@ -804,6 +804,61 @@ Test(tables, of_made_code_wait_with_so_many_bytes_of_files) {
         pool_free(pool);
 }
 
+/* The area of a process: [0x10000, 0x20000), with the file of a table that stands for it. */
+static void make_area(Process *of, Mapping *mapping) {
+        *mapping = (Mapping){ .start = 0x10000, .end = 0x20000, .kind = MAPPING_ANONYMOUS };
+        *of = *process;
+        of->pid = process->pid + 1;
+        of->generation = process->generation + 1;
+        of->mappings = mapping;
+        of->n_mappings = 1;
+        of->made = calloc(1, sizeof(*of->made));
+        cr_assert_not_null(of->made);
+        of->made->pieces[0] = (MadePiece){ .start = 0x10000, .end = 0x20000, .id = MADE_FIRST_ID | 5 };
+        of->made->n_pieces = 1;
+}
+
+static uint32_t find_area(void) {
+        TablesRows rows;
+
+        return tables_find_rows(tables, MADE_FIRST_ID | 5, &rows);
+}
+
+static bool area_has_rows(void) {
+        return find_area() == 0;
+}
+
+static bool area_is_unknown(void) {
+        return find_area() == UNWIND_PENDING_TABLE;
+}
+
+static bool nothing_waits(void) {
+        return !tables_have_work(tables);
+}
+
+Test(tables, of_made_code_that_had_no_room_are_asked_for_again_by_the_next_look) {
+        Process of;
+        Mapping mapping;
+
+        create_maps(64);
+        open_tables(0, 0);
+        make_area(&of, &mapping);
+        cr_assert_eq(tables_add_made(tables, &of, MADE_FIRST_ID | 4, made_file(20 << 20)), 0);
+        cr_assert_eq(tables_add_made(tables, &of, MADE_FIRST_ID | 5, own_file()), 0);
+        cr_assert_eq(tables_process(tables, &of), 0);
+        cr_assert_eq(find_area(), UNWIND_NO_TABLE);
+        settle(nothing_waits);
+        cr_assert_eq(find_area(), UNWIND_NO_TABLE);
+        cr_assert_eq(tables_add_made(tables, &of, MADE_FIRST_ID | 5, own_file()), 0);
+        cr_assert_eq(find_area(), UNWIND_PENDING_TABLE);
+        settle(area_has_rows);
+        cr_assert_eq(tables_add_made(tables, &of, MADE_FIRST_ID | 5, own_file()), 0);
+        cr_assert_eq(find_area(), 0, "it is there");
+        tables_forget(tables, of.pid);
+        settle(area_is_unknown);
+        free(of.made);
+}
+
 Test(tables, are_made_for_control_groups_in_turn) {
         enum { N = 20 };
         const ShareOwner greedy = { 1, 1000, 11 }, honest = { 2, 1000, 12 };
