@@ -538,13 +538,13 @@
         X(MADE_READS_TORN, "made_rows_reads_total", "result=\"torn\"", \
           "such reads that were void, since the process was just changing them, or could not be read") \
         X(MADE_FUNCTIONS, "made_functions_total", "result=\"taken\"", \
-          "functions in such reads, those of code that had changed not included") \
+          "functions in such reads that found other areas than the one before") \
         X(MADE_FUNCTIONS_MALFORMED, "made_functions_total", "result=\"malformed\"", \
-          "functions, and sections of them, that made no sense") \
+          "functions, and sections of them, that made no sense: once where reads find the same") \
         X(MADE_FUNCTIONS_OVER_CAP, "made_functions_total", "result=\"over_cap\"", \
-          "functions, and areas of them, that had no room") \
+          "functions, and areas of them, that had no room: once where reads find the same") \
         X(MADE_AREAS_VOID, "made_areas_void_total", "", \
-          "areas of code made at run time that a read found and that have no rows: memory that may change unseen, or has") \
+          "areas of code made at run time without rows, once where reads find the same: memory that may change unseen, or has") \
         X(MADE_LIBRARIES_REFUSED, "made_libraries_refused_total", "", \
           "looks at processes with a library that keeps registered frames in a way that is not known") \
         X(CODE_RECORDS, "code_records_total", "result=\"taken\"", \

@@ -49,6 +49,7 @@ typedef struct MadeAreas {
         uint64_t n_changes;             /* all there were */
         uint64_t forgotten_ns;          /* changes up to here may be missing */
         uint64_t read_ns;               /* begin of the look that `pieces` are of; 0 = there was none */
+        uint32_t n_lost;                /* functions and areas that this look left out; the owner's */
 } MadeAreas;
 
 MadeAreas *made_areas_free(MadeAreas *made);

@@ -128,6 +128,21 @@ static int see(void *userdata, const Process *process, const Mapping *mapping) {
         return uploads_see(userdata, process, mapping);
 }
 
+/* The same functions, found by one look after the other, count once. */
+static void count_made(MadeAreas *made, const MadeSet *set, bool is_other) {
+        uint32_t n_lost = set->n_malformed + set->n_over_cap;
+
+        if (!is_other && made && made->n_lost == n_lost)
+                return;
+        stat_add(COUNTER_MADE_FUNCTIONS, is_other ? set->n_functions : 0);
+        stat_add(COUNTER_MADE_FUNCTIONS_MALFORMED, set->n_malformed);
+        stat_add(COUNTER_MADE_FUNCTIONS_OVER_CAP, set->n_over_cap);
+        for (uint32_t i = 0; is_other && i < made->n_pieces; i++)
+                stat_add(COUNTER_MADE_AREAS_VOID, made->pieces[i].is_void);
+        if (made)
+                made->n_lost = n_lost;
+}
+
 /* Frames that a process has registered: its areas of code, and their files for the tables. */
 static int take_made(void *userdata, uint32_t pid, uint64_t generation, MadeSet *set) {
         Daemon *daemon = userdata;
@@ -137,21 +152,18 @@ static int take_made(void *userdata, uint32_t pid, uint64_t generation, MadeSet 
 
         if (r)
                 return r < 0 ? error_fold(r) : 0;
-        stat_add(COUNTER_MADE_FUNCTIONS_MALFORMED, set->n_malformed);
-        stat_add(COUNTER_MADE_FUNCTIONS_OVER_CAP, set->n_over_cap);
         r = process_take_made(program.process, set->pieces, set->n, set->read_ns, &is_other);
+        if (!r)
+                count_made(program.process->made, set, is_other);
         for (uint32_t i = 0; i < set->n && !r; i++) {
                 const MadePiece *piece = &program.process->made->pieces[i];
 
-                stat_add(COUNTER_MADE_AREAS_VOID, piece->is_void);
                 if (!piece->is_void)
                         r = tables_add_made(daemon->stages.tables, program.process, piece->id,
                                             take_fd(set->fds[i]));
         }
-        if (!r && is_other) {
-                stat_add(COUNTER_MADE_FUNCTIONS, set->n_functions);
+        if (!r && is_other)
                 r = targets_made(daemon->stages.targets, program.process);
-        }
         return error_fold(r);
 }
 
