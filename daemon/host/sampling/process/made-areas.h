@@ -6,7 +6,8 @@
  *
  * Areas of memory without a file whose rows a process has handed to its unwinder, and how long they hold. A
  * row holds while its code stays as it was. Code in memory that cannot be written changes only where that
- * memory is made executable anew, of which the kernel gives a notice.
+ * memory is made executable anew, of which the kernel gives a notice. Of two ways it gives none: mremap() to
+ * a fixed address, and writes through /proc/PID/mem.
  */
 
 #include <stdbool.h>
