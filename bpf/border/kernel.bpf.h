@@ -163,6 +163,34 @@ struct nsproxy {
         struct mnt_namespace *mnt_ns;
 } KERNEL_TYPE;
 
+struct qstr {
+        const unsigned char *name;
+} KERNEL_TYPE;
+
+struct dentry {
+        struct qstr d_name;
+} KERNEL_TYPE;
+
+struct path {
+        struct dentry *dentry;
+} KERNEL_TYPE;
+
+struct super_block {
+        unsigned long s_magic;
+} KERNEL_TYPE;
+
+struct inode {
+        unsigned short i_mode;
+        unsigned int i_rdev;
+        struct super_block *i_sb;
+} KERNEL_TYPE;
+
+struct file {
+        struct path f_path;
+        struct inode *f_inode;
+        void *private_data;
+} KERNEL_TYPE;
+
 struct task_struct {
         unsigned int __state;           /* 0 = it can run; since 5.14 */
         unsigned int flags;

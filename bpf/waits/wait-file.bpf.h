@@ -39,34 +39,6 @@ enum {
         FILE_PROTOCOL_UDP = 17,
 };
 
-struct qstr {
-        const unsigned char *name;
-} KERNEL_TYPE;
-
-struct dentry {
-        struct qstr d_name;
-} KERNEL_TYPE;
-
-struct path {
-        struct dentry *dentry;
-} KERNEL_TYPE;
-
-struct super_block {
-        unsigned long s_magic;
-} KERNEL_TYPE;
-
-struct inode {
-        unsigned short i_mode;
-        unsigned int i_rdev;
-        struct super_block *i_sb;
-} KERNEL_TYPE;
-
-struct file {
-        struct path f_path;
-        struct inode *f_inode;
-        void *private_data;
-} KERNEL_TYPE;
-
 struct fdtable {
         unsigned int max_fds;
         struct file **fd;

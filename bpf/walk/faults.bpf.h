@@ -38,31 +38,6 @@ enum {
         FAULTS_SAMPLER = 1,
 };
 
-struct qstr {
-        const unsigned char *name;
-} KERNEL_TYPE;
-
-struct dentry {
-        struct qstr d_name;
-} KERNEL_TYPE;
-
-struct path {
-        struct dentry *dentry;
-} KERNEL_TYPE;
-
-struct super_block {
-        unsigned long s_magic;
-} KERNEL_TYPE;
-
-struct inode {
-        struct super_block *i_sb;
-} KERNEL_TYPE;
-
-struct file {
-        struct path f_path;
-        struct inode *f_inode;
-} KERNEL_TYPE;
-
 struct vm_area_struct {
         unsigned long vm_start, vm_end, vm_flags;
         struct file *vm_file;
