@@ -45,5 +45,6 @@ enum {
         CONTEXT_WORD_SP = 31,
         CONTEXT_WORD_PC = 32,
         CONTEXT_WORD_PSTATE = 33,
-        CONTEXT_WORD_ADDRESS = 35,      /* address of a page fault, behind the period */
+        CONTEXT_WORD_PERIOD = 34,       /* events from one sample to the next, of those that count events */
+        CONTEXT_WORD_ADDRESS = 35,      /* address of a page fault */
 };

@@ -70,5 +70,6 @@ enum {
         CONTEXT_WORD_IP = 16,
         CONTEXT_WORD_CS = 17,
         CONTEXT_WORD_SP = 19,
-        CONTEXT_WORD_ADDRESS = 22,      /* address of a page fault, behind the period */
+        CONTEXT_WORD_PERIOD = 21,       /* events from one sample to the next, of those that count events */
+        CONTEXT_WORD_ADDRESS = 22,      /* address of a page fault */
 };

@@ -13,6 +13,12 @@
  * The weight is what the event's own counter has grown by since its last sample on this CPU. So the sum of
  * all weights is the number of faults, however the daemon changes the periods (fault-events.c). Other
  * processes' faults are in it: which of them hits the period decides, and each has the chance of its share.
+ * Only the count may decide. A new period makes the next fault in time a sample: that one is left out, and
+ * its weight goes to the next.
+ *
+ *     count        0       997      1,500              2,496                3,605
+ *     period      997      997      997 → 1,109        997 once more        1,109
+ *                          sample   left out, too early   sample of 1,499   sample of 1,109
  *
  * The kernel runs no second program of an event while one runs on the CPU. So the tick that would come
  * meanwhile does not, no memory is shared with one, and `weight` says whose sample is being taken.
@@ -137,15 +143,26 @@ static __always_inline bool faults_admits(struct faults *faults) {
         return faults->n_samples++ < setting_fault_samples;
 }
 
-/* Return: faults since the event's last sample on this CPU. An event that was opened anew counts from 0. */
-static __always_inline uint64_t faults_weigh(const volatile uint64_t *context, uint64_t *counted) {
+/*
+ * The next sample comes by count one period after this one, or one fault earlier behind a new period. Return:
+ * faults since the event's last sample on this CPU, 0 = this one comes too early.
+ */
+static __always_inline uint64_t faults_weigh(const volatile uint64_t *context, struct fault_book *book) {
         struct bpf_perf_event_value value = {};
-        uint64_t before = *counted;
+        uint64_t due, weight;
 
         if (bpf_perf_prog_read_value((void *)context, &value, sizeof(value)))
                 return 0;
-        *counted = value.counter;
-        return value.counter - (value.counter < before ? 0 : before);
+        /* An event that was opened anew counts from 0. */
+        if (value.counter < book->counted)
+                *book = (struct fault_book){};
+        due = book->due;
+        book->due = value.counter + context[CONTEXT_WORD_PERIOD] - 1;
+        if (value.counter < due)
+                return 0;
+        weight = value.counter - book->counted;
+        book->counted = value.counter;
+        return weight;
 }
 
 static __always_inline int faults_take(const volatile uint64_t *context, bool is_major) {
@@ -159,7 +176,7 @@ static __always_inline int faults_take(const volatile uint64_t *context, bool is
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!counters || !scratch)
                 return 0;
-        weight = faults_weigh(context, &counters->faults.counted[is_major]);
+        weight = faults_weigh(context, &counters->faults.books[is_major]);
         if (!weight)
                 return 0;
         if (!faults_admits(&counters->faults)) {

@@ -265,9 +265,15 @@ struct recent {
 
 enum { N_RECENT = 16 };
 
-/* Books of page faults (faults.bpf.h). */
+/* Book of one event of page faults (faults.bpf.h). */
+struct fault_book {
+        uint64_t counted;               /* faults up to the last sample */
+        uint64_t due;                   /* faults up to the next one, at least */
+};
+
+/* Books of page faults. */
 struct faults {
-        uint64_t counted[2];            /* counts of the events at their last samples: minor, major */
+        struct fault_book books[2];     /* minor, major */
         uint64_t second, n_samples;     /* samples of this second, for the budget */
         uint64_t weight;                /* weight of the fault whose sample is being taken; 0 = a tick's is */
 };

@@ -34,12 +34,31 @@ void fault_events_set_frequency(FaultEvents *events, uint32_t frequency);
 /* Called each second: makes the periods fit what has come since the last call. */
 void fault_events_adapt(FaultEvents *events, uint64_t now_ns);
 
+/* ---- the period of one event ---- */
+
+typedef struct FaultPeriod {
+        uint32_t asked;                 /* number that the period is drawn from; 0 = before the first look */
+        uint32_t draw;                  /* state of the draws */
+        uint64_t period, before;        /* period that is set, and the one before */
+        uint64_t begun;                 /* faults up to the moment that it was set */
+        uint64_t counted, looked_ns;    /* at the last look */
+} FaultPeriod;
+
+/* Begins one, that of an event that is opened with it. */
+void fault_period_begin(FaultPeriod *period, bool is_major, uint64_t now_ns);
+
 /*
- * Number that the period of the next second is drawn from. @asked: that of the second that ends, or
- * fault_period_first(). @rate: faults a second in that; @frequency: samples a second at most.
+ * @counted: faults since it began. @frequency: samples a second at most. Return: the period to set, or 0
+ * where the one that runs goes on.
  */
-uint32_t fault_period_first(bool is_major);
+uint64_t fault_period_adapt(FaultPeriod *period, bool is_major, uint64_t counted, uint64_t now_ns,
+                            uint32_t frequency);
+
+/*
+ * Number that a period is drawn from. @asked: that of the second that ends, 0 = it was the first one. @rate:
+ * faults a second in that.
+ */
 uint32_t fault_period_next(uint32_t asked, bool is_major, double rate, uint32_t frequency);
 
 /* Draws a period: a prime. *drawp: state of one event's draws. */
-uint64_t fault_period(uint32_t asked, uint32_t *drawp);
+uint64_t fault_period_draw(uint32_t asked, uint32_t *drawp);
