@@ -56,12 +56,17 @@ typedef struct FaultEvent {
         FaultPeriod period;
 } FaultEvent;
 
+typedef struct FaultCpu {
+        FaultEvent kinds[N_KINDS];
+        uint64_t entries;               /* entries of the sampler, at the last look */
+} FaultCpu;
+
 struct FaultEvents {
         KernelHalf *half;
         EventOpener *opener;
         uint32_t frequency;
         size_t n_cpus;
-        FaultEvent (*cpus)[N_KINDS];
+        FaultCpu *cpus;
 };
 
 static bool is_prime(uint32_t n) {
@@ -92,6 +97,10 @@ void fault_period_begin(FaultPeriod *period, bool is_major, uint64_t now_ns) {
         *period = (FaultPeriod){ .draw = period->draw, .looked_ns = now_ns };
         period->period = fault_period_draw(is_major ? 1 : FIRST_MINOR, &period->draw);
         period->before = period->period;
+}
+
+void fault_period_idle(FaultPeriod *period, uint64_t now_ns) {
+        period->looked_ns = now_ns;
 }
 
 uint64_t fault_period_adapt(FaultPeriod *period, bool is_major, uint64_t counted, uint64_t now_ns,
@@ -132,7 +141,7 @@ int fault_events_new(FaultEvents **eventsp, KernelHalf *half, EventOpener *opene
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < events->n_cpus; i++)
                 for (size_t kind = 0; kind < N_KINDS; kind++)
-                        events->cpus[i][kind].fd = -1;
+                        events->cpus[i].kinds[kind].fd = -1;
         *eventsp = take(events);
         return 0;
 }
@@ -148,7 +157,7 @@ FaultEvents *fault_events_free(FaultEvents *events) {
 }
 
 static int open_one(FaultEvents *events, size_t cpu, bool is_major) {
-        FaultEvent *event = &events->cpus[cpu][is_major];
+        FaultEvent *event = &events->cpus[cpu].kinds[is_major];
         int r;
 
         fault_period_begin(&event->period, is_major, clock_monotonic_ns());
@@ -167,14 +176,14 @@ int fault_events_open(FaultEvents *events, size_t cpu) {
         int r = 0;
 
         for (size_t kind = 0; kind < N_KINDS && !r; kind++)
-                if (events->cpus[cpu][kind].fd < 0)
+                if (events->cpus[cpu].kinds[kind].fd < 0)
                         r = open_one(events, cpu, kind);
         return r;
 }
 
 void fault_events_close(FaultEvents *events, size_t cpu) {
         for (size_t kind = 0; kind < N_KINDS; kind++) {
-                FaultEvent *event = &events->cpus[cpu][kind];
+                FaultEvent *event = &events->cpus[cpu].kinds[kind];
 
                 event->link = kernel_half_detach(event->link);
                 closep(&event->fd);
@@ -186,6 +195,7 @@ void fault_events_set_frequency(FaultEvents *events, uint32_t frequency) {
         events->frequency = frequency;
 }
 
+/* Asking interrupts the CPU. */
 static void adapt(FaultEvent *event, bool is_major, uint32_t frequency, uint64_t now_ns) {
         uint64_t counted, period;
 
@@ -197,8 +207,16 @@ static void adapt(FaultEvent *event, bool is_major, uint32_t frequency, uint64_t
                 (void)ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period);
 }
 
-void fault_events_adapt(FaultEvents *events, uint64_t now_ns) {
-        for (size_t i = 0; i < events->n_cpus; i++)
+void fault_events_adapt(FaultEvents *events, const uint64_t *entries, uint64_t now_ns) {
+        for (size_t i = 0; i < events->n_cpus; i++) {
+                FaultCpu *cpu = &events->cpus[i];
+                const bool is_idle = cpu->entries == entries[i];
+
+                cpu->entries = entries[i];
                 for (size_t kind = 0; kind < N_KINDS; kind++)
-                        adapt(&events->cpus[i][kind], kind, events->frequency, now_ns);
+                        if (is_idle)
+                                fault_period_idle(&cpu->kinds[kind].period, now_ns);
+                        else
+                                adapt(&cpu->kinds[kind], kind, events->frequency, now_ns);
+        }
 }

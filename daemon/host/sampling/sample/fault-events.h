@@ -31,8 +31,11 @@ void fault_events_close(FaultEvents *events, size_t cpu);
 
 void fault_events_set_frequency(FaultEvents *events, uint32_t frequency);
 
-/* Called each second: makes the periods fit what has come since the last call. */
-void fault_events_adapt(FaultEvents *events, uint64_t now_ns);
+/*
+ * Called each second: makes the periods fit what has come since the last call. @entries: entries of the
+ * sampler on each CPU so far; one without new ones is idle, and is not asked.
+ */
+void fault_events_adapt(FaultEvents *events, const uint64_t *entries, uint64_t now_ns);
 
 /* ---- the period of one event ---- */
 
@@ -46,6 +49,9 @@ typedef struct FaultPeriod {
 
 /* Begins one, that of an event that is opened with it. */
 void fault_period_begin(FaultPeriod *period, bool is_major, uint64_t now_ns);
+
+/* Nothing was counted since the last look. */
+void fault_period_idle(FaultPeriod *period, uint64_t now_ns);
 
 /*
  * @counted: faults since it began. @frequency: samples a second at most. Return: the period to set, or 0

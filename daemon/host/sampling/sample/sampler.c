@@ -640,7 +640,7 @@ int sampler_jitter(Sampler *sampler) {
         if (!sampler->is_running)
                 return 0;
         if (sampler->faults)
-                fault_events_adapt(sampler->faults, clock_monotonic_ns());
+                fault_events_adapt(sampler->faults, sampler->cpus.entries, clock_monotonic_ns());
         if (sampler->rate.n_draws++ % CPU_CHECK_INTERVAL == 0) {
                 r = follow_cpus(sampler);
                 if (r)
