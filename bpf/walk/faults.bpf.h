@@ -154,10 +154,11 @@ static __always_inline uint64_t faults_weigh(const volatile uint64_t *context, s
         if (bpf_perf_prog_read_value((void *)context, &value, sizeof(value)))
                 return 0;
         /* An event that was opened anew counts from 0. */
-        if (value.counter < book->counted)
+        if (value.enabled < book->enabled_ns || value.counter < book->counted)
                 *book = (struct fault_book){};
         due = book->due;
         book->due = value.counter + context[CONTEXT_WORD_PERIOD] - 1;
+        book->enabled_ns = value.enabled;
         if (value.counter < due)
                 return 0;
         weight = value.counter - book->counted;

@@ -269,6 +269,7 @@ enum { N_RECENT = 16 };
 struct fault_book {
         uint64_t counted;               /* faults up to the last sample */
         uint64_t due;                   /* faults up to the next one, at least */
+        uint64_t enabled_ns;            /* time that the event had been open, as it last ran the program */
 };
 
 /* Books of page faults. */
