@@ -85,11 +85,19 @@ static __always_inline void faults_anonymous(const struct scratch *scratch, stru
                 fault->memory = ABI_MEMORY_ANONYMOUS;
 }
 
-/* Shared memory is a file, too, of a file system that no disk is behind. */
-static __always_inline void faults_file(struct abi_fault *fault, const struct file *file, uint64_t flags) {
+/*
+ * Shared memory is a file, too, of a file system that no disk is behind. Huge pages of hugetlbfs are always
+ * one, private ones among them.
+ */
+static __always_inline void faults_file(const struct scratch *scratch, struct abi_fault *fault,
+                                        const struct file *file, uint64_t flags) {
         uint64_t magic = BPF_CORE_READ(file, f_inode, i_sb, s_magic);
         bool is_memory = magic == FAULTS_TMPFS || magic == FAULTS_HUGETLBFS;
 
+        if (magic == FAULTS_HUGETLBFS && !(flags & FAULTS_SHARED)) {
+                faults_anonymous(scratch, fault, flags);
+                return;
+        }
         fault->memory = flags & FAULTS_SHARED && is_memory ? ABI_MEMORY_SHARED : ABI_MEMORY_FILE;
         if (fault->is_major && !is_memory)
                 bpf_probe_read_kernel_str(fault->file, sizeof(fault->file),
@@ -124,7 +132,7 @@ static long faults_in_mapping(struct task_struct *task, struct vm_area_struct *m
         if (is_anonymous)
                 faults_anonymous(scratch, fault, flags);
         else if (file)
-                faults_file(fault, file, flags);
+                faults_file(scratch, fault, file, flags);
         else
                 fault->memory = ABI_MEMORY_OTHER;
         if (is_anonymous || flags & FAULTS_HUGE_TLB)

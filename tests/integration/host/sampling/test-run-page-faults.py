@@ -7,6 +7,7 @@ oracle.enter()
 
 import collections
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -49,6 +50,22 @@ while time.monotonic() < end:
         ctypes.memset(heap + at, 1, 1)
 """
 
+# Huge pages of two kinds, two of each, over and over. The first second has few samples: it goes on for more.
+HUGE = """
+import mmap, sys, time
+size = 2 << 20
+print("pid", flush=True)
+sys.stdin.readline()
+end, rounds = time.monotonic() + 4, 0
+while time.monotonic() < end or rounds < int(sys.argv[1]):
+    rounds += 1
+    for flags in mmap.MAP_PRIVATE, mmap.MAP_SHARED:
+        with mmap.mmap(-1, 2 * size, flags | mmap.MAP_ANONYMOUS | 0x40000) as memory:      # MAP_HUGETLB
+            memory[0] = memory[size] = 1
+"""
+HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+HUGE_ROUNDS = 4000     # at least
+
 
 class PageFaults(session.NamingCase):
     def run_victim(self, *arguments, options=()):
@@ -62,6 +79,10 @@ class PageFaults(session.NamingCase):
         truth = session.truth_of(victim)
         faults = [s for s in result.faults if s.resource["process.pid"] == victim.pid]
         return result, truth, faults
+
+    def need_mappings(self):
+        if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (5, 17):
+            tap.skip("kernel: tells no program the mapping of an address (before 5.17)")
 
     def check_load(self, truth):
         """From fewer faults chance would make more than the shares may be off by."""
@@ -167,6 +188,26 @@ class PageFaults(session.NamingCase):
             self.assertEqual(bool(size), memory in ("heap", "stack", "anonymous"), table)
         self.assertRegex(table["heap"][1], r"MiB$|GiB$")
         self.check_pprof(result, sums)
+
+    def test_private_huge_pages_of_hugetlbfs_are_anonymous(self):
+        self.need_mappings()
+        before = HUGE_PAGES.read_text()
+        self.addCleanup(HUGE_PAGES.write_text, before)
+        HUGE_PAGES.write_text(str(int(before) + 4))
+        if int(HUGE_PAGES.read_text()) < int(before) + 4:
+            tap.skip("machine: its memory has no huge page left")
+        victim = self.spawn([sys.executable, "-c", HUGE, str(HUGE_ROUNDS)], stdin=subprocess.PIPE)
+        victim.wait_for("^pid")
+        run = self.start("--pid", victim.pid, "--page-faults", "--frequency", FREQUENCY)
+        victim.process.stdin.close()
+        victim.wait(60)
+        result = run.stop()
+        sums = collections.Counter()
+        for sample in result.faults:
+            sums[sample.attributes["memory.kind"], sample.attributes.get("memory.huge_page")] += sample.value
+        self.assertEqual(sums["file", "possible"], 0, sums)
+        huge = [sums[kind, "possible"] for kind in ("anonymous", "shared")]
+        self.assertGreater(min(huge) / sum(huge), 0.2, sums)
 
     def test_a_recording_says_that_it_has_them(self):
         path = self.directory() / "growth.otlp"
