@@ -26,7 +26,8 @@
  * first stack of a process, whose beginning the kernel tells, and one in the middle for stacks of threads.
  *
  * A ring that is half full calls the daemon (wake.bpf.h). A budget bounds the bytes of a second and CPU.
- * Where it is spent, or the ring is full, the sample goes without its copy, and both are counted.
+ * Page faults have half of it at most: the other half is left to ticks. Where it is spent, or the ring is
+ * full, the sample goes without its copy, and both are counted.
  */
 
 #include "walk/settings.bpf.h"
@@ -133,10 +134,12 @@ __attribute__((noinline)) uint32_t defer_send(uint32_t n, uint32_t is_first) {
 static __always_inline bool defer_admits(struct scratch *scratch, uint64_t bytes, bool is_lost) {
         struct defer_budget *budget = &scratch->budget;
         uint64_t second = scratch->sample.time_ns >> DEFER_SECOND_SHIFT;
+        uint64_t share = scratch->sample.kind == ABI_KIND_FAULT ? 2 : 1;
 
         if (budget->second != second)
                 *budget = (struct defer_budget){ .second = second };
-        if (budget->bytes + bytes > setting_stack_bytes || (is_lost && budget->n_lost >= DEFER_MAX_LOST))
+        if (share * (budget->bytes + bytes) > setting_stack_bytes ||
+            (is_lost && share * budget->n_lost >= DEFER_MAX_LOST))
                 return false;
         budget->bytes += bytes;
         budget->n_lost += is_lost;
