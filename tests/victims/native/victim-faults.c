@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-faults SECONDS PAGES [FILE]: a program that makes page faults, and knows how many
+ * victim-faults SECONDS PAGES FAULTS [FILE]: a program that makes page faults, and knows how many
  *
  * Touches fresh pages of anonymous memory in rounds: PAGES / 2 in touch_f(), 3 / 10 in touch_g() and 1 / 5
  * in touch_h(), and gives them back. With PAGES = 100 a period of 100 would see one of the three alone. Huge
@@ -9,8 +9,9 @@
  *
  *     pid 4711
  *
- * begins once it has read a line, or the end of its standard input, and prints at its end, where minor and
- * major are ru_minflt and ru_majflt from the first touch to the last:
+ * begins once it has read a line, or the end of its standard input, and goes on for SECONDS, and until it has
+ * made FAULTS minor faults: a busy machine takes longer. It prints at its end, where minor and major are
+ * ru_minflt and ru_majflt from the first touch to the last:
  *
  *     minor 1000000
  *     major 0
@@ -96,10 +97,18 @@ static size_t read_file(const char *path) {
         return n;
 }
 
+static long minor_faults(void) {
+        struct rusage usage;
+
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_minflt;
+}
+
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-faults SECONDS PAGES [FILE]";
+        static const char usage[] = "victim-faults SECONDS PAGES FAULTS [FILE]";
         const double seconds = victim_argument(argc, argv, 1, 5, 0, 3600, usage);
         const size_t n_pages = (size_t)victim_argument(argc, argv, 2, 100, 10, ROOM_PAGES, usage);
+        const long least = (long)victim_argument(argc, argv, 3, 0, 0, 1e9, usage);
         struct rusage before, after;
         size_t n_file = 0;
 
@@ -108,9 +117,9 @@ int main(int argc, char **argv) {
         (void)getchar();
         victim_stop_after(seconds);
         getrusage(RUSAGE_SELF, &before);
-        while (!victim_stopped) {
-                if (argc > 3)
-                        n_file += read_file(argv[3]);
+        while (!victim_stopped || minor_faults() - before.ru_minflt < least) {
+                if (argc > 4)
+                        n_file += read_file(argv[4]);
                 fill(n_pages);
         }
         getrusage(RUSAGE_SELF, &after);
