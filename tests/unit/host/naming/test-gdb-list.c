@@ -21,6 +21,7 @@
 #include "host/naming/code-source.h"
 #include "host/naming/gdb-list.h"
 #include "host/naming/gdb-wire.h"
+#include "host/sampling/unwind/made/made-set.h"
 
 enum { TEXT = 0x10000, TEXT_SIZE = 0x1000 };
 
@@ -230,6 +231,7 @@ static CodeLook look(void) {
 
         code_source_look(source, &place, &result);
         cr_assert(!result.failed);
+        result.made = made_set_free(result.made);
         return result;
 }
 
