@@ -46,7 +46,7 @@ typedef struct AttributeKey {
         uint32_t n_file;                /* bytes of the file's name */
         uint64_t signal_address;
         uint32_t signal;                /* number of the signal of a crash; 0 = none */
-        int32_t signal_code;
+        uint32_t signal_code;           /* low byte of its code */
         struct abi_waker waker;
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
@@ -124,7 +124,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
         key->lock_owner = sample->wait.lock.owner;
         key->waker = sample->wait.waker;
         key->signal = header->signal;
-        key->signal_code = header->signal_code;
+        key->signal_code = (uint8_t)header->signal_code;
         key->signal_address = header->signal ? header->value : 0;
         if (header->attributes_size) {
                 key->context_serial = context && !are_labels(header) ? context->serial : 0;
