@@ -84,13 +84,6 @@ struct {
         __type(value, struct crash_budget);
 } crash_budgets SEC(".maps");
 
-static __always_inline void crash_count(enum counter counter) {
-        struct counters *counters = counters_get();
-
-        if (counters)
-                __sync_fetch_and_add(&counters->values[counter], 1);
-}
-
 /* Signal that ends the process, of a thread that gets SIGKILL; 0 = none does, or another thread tells. */
 static __always_inline uint32_t crash_of_group(struct task_struct *task, const struct signal_struct *group) {
         uint32_t number = BPF_CORE_READ(group, group_exit_code) & 0x7f;
@@ -132,7 +125,7 @@ static __always_inline bool crash_admit(const struct identity *identity) {
         if (start && *start == identity->start_time_ns)
                 return false;
         bpf_map_update_elem(&crashed, &identity->tgid, &identity->start_time_ns, BPF_ANY);
-        crash_count(COUNTER_CRASHES);
+        counters_add(COUNTER_CRASHES);
         budget = bpf_map_lookup_elem(&crash_budgets, &zero);
         if (!budget)
                 return false;
@@ -142,7 +135,7 @@ static __always_inline bool crash_admit(const struct identity *identity) {
         }
         if (budget->n++ < CRASH_BUDGET)
                 return true;
-        crash_count(COUNTER_CRASHES_OVER_BUDGET);
+        counters_add(COUNTER_CRASHES_OVER_BUDGET);
         return false;
 }
 
@@ -174,7 +167,7 @@ static __always_inline void crash_emit(struct scratch *scratch, struct counters 
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters) + sizeof(scratch->sample);
         if (bpf_ringbuf_output(&samples, &scratch->sample, size,
                                wake_for_sample(counters, WAKE_CALL_AT_ONCE)))
-                crash_count(COUNTER_CRASHES_RING_FULL);
+                counters_add(COUNTER_CRASHES_RING_FULL);
 }
 
 SEC("raw_tp/signal_deliver")

@@ -152,13 +152,6 @@ struct {
         __type(value, struct wait_copy);
 } wait_copy SEC(".maps");
 
-static __always_inline void wait_count(enum counter counter) {
-        struct counters *counters = counters_get();
-
-        if (counters)
-                __sync_fetch_and_add(&counters->values[counter], 1);
-}
-
 /* ---- the end of a wait ---- */
 
 /* By its whole length so far: a window may have cut it. */
@@ -267,11 +260,11 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
                 key.call = WAIT_NO_CALL;
                 key.file = WAIT_FILE_NONE;
                 is_folded = true;
-                wait_count(COUNTER_WAITS_FOLDED);
+                counters_add(COUNTER_WAITS_FOLDED);
                 sum = wait_sum(sums, &key, &first);
         }
         if (!sum) {
-                wait_count(COUNTER_WAITS_LOST);
+                counters_add(COUNTER_WAITS_LOST);
                 return 0;
         }
         sum->blocked_ns += wait->blocked_ns;
@@ -329,12 +322,12 @@ static __always_inline bool wait_send(struct wait_stack *stack, const struct abi
                 stack->head.flags |= WAIT_LONG;
         sample->value = wait->blocked_ns + wait->runnable_ns;
         if (wait_thins(sample->tgid, wait->end_ns, size)) {
-                wait_count(COUNTER_WAITS_THINNED);
+                counters_add(COUNTER_WAITS_THINNED);
                 return false;
         }
         if (!bpf_ringbuf_output(&waits, stack, size, wake_for_sample(counters, WAKE_CALL_NONE)))
                 return true;
-        wait_count(COUNTER_WAITS_RING_FULL);
+        counters_add(COUNTER_WAITS_RING_FULL);
         return false;
 }
 
@@ -378,7 +371,7 @@ static __always_inline bool wait_take_stack(uint64_t task, struct wait_thread *t
                         wait_waker_stack(task, thread, wait, stack);
                 is_sent = wait_send(stack, wait);
                 if (!thread->has_stack)
-                        wait_count(COUNTER_WAITS_WALKED_LATE);
+                        counters_add(COUNTER_WAITS_WALKED_LATE);
         }
         bpf_map_delete_elem(&wait_stacks, &task);
         thread->has_stack = 0;
@@ -416,7 +409,7 @@ __attribute__((noinline)) int wait_end(uint64_t task, struct wait_thread *thread
                 return 0;
         wait_add(thread, wait);
         if (wait_is_long(thread, now_ns))
-                wait_count(COUNTER_WAITS_LONG_BARE);
+                counters_add(COUNTER_WAITS_LONG_BARE);
         return 0;
 }
 
@@ -432,7 +425,7 @@ __attribute__((noinline)) uint32_t wait_draw(uint64_t now_ns) {
         if (!budget || !setting_wait_walks)
                 return 0;
         if (wait_limit >= WAIT_LIMIT_WALKS) {
-                wait_count(COUNTER_WAITS_UNWALKED);
+                counters_add(COUNTER_WAITS_UNWALKED);
                 return 0;
         }
         if (budget->period != period) {
@@ -489,7 +482,7 @@ __attribute__((noinline)) int wait_follow(uint64_t task) {
                 wait_slot_leave(fresh->slot, task);
                 wait_share_add(fresh, -1);
         }
-        wait_count(COUNTER_WAITS_THREADS_OVER_CAP);
+        counters_add(COUNTER_WAITS_THREADS_OVER_CAP);
         return 0;
 }
 
@@ -544,7 +537,7 @@ static __always_inline void wait_lock(struct scratch *scratch) {
             !wait_is_for_lock(&scratch->sample))
                 return;
         scratch->wait.flags |= WAIT_INTERPRETER_LOCK;
-        wait_count(COUNTER_PYTHON_LOCK_WAITS);
+        counters_add(COUNTER_PYTHON_LOCK_WAITS);
 }
 
 /* A run that ends here is split by its ticks, as one whose span cannot be read. */
@@ -554,7 +547,7 @@ static __always_inline void wait_leave_out(struct scratch *scratch) {
         scratch->sample.context = ABI_CONTEXT_UNREADABLE;
         scratch->sample.form = ABI_FORM_NONE;
         scratch->wait.file = WAIT_FILE_NONE;
-        wait_count(COUNTER_WAITS_SPANLESS);
+        counters_add(COUNTER_WAITS_SPANLESS);
 }
 
 /*
@@ -609,7 +602,7 @@ static __always_inline void wait_end_unseen(uint64_t key, struct wait_thread *th
                                             struct scratch *scratch) {
         if (!thread->since_ns)
                 return;
-        wait_count(COUNTER_WAITS_UNSEEN);
+        counters_add(COUNTER_WAITS_UNSEEN);
         wait_end(key, thread, thread->woken_ns ?: thread->since_ns, scratch);
 }
 
@@ -627,7 +620,7 @@ static __always_inline void run_add_ticks(const struct wait_thread *thread, cons
         wait_sum_first(thread, &first);
         sum = wait_sum(wait_sums_filled(), &key, &first);
         if (!sum)
-                wait_count(COUNTER_RUN_TICKS_OVER_CAP);
+                counters_add(COUNTER_RUN_TICKS_OVER_CAP);
         else if (is_inside)
                 sum->n_inside += (uint32_t)tick->n;
         else
