@@ -118,38 +118,41 @@ static const Shares waits = {
         { 0, 1, 2, 3, 4 },
 };
 
+/* Something that a recording does not have, and what it says of it. */
+typedef struct Loss {
+        enum counter counter;
+        const char *words;
+} Loss;
+
+/* Ends a line with those of @losses that there were, behind @begin. */
+static void print_missing(const Loss *losses, size_t n, const char *begin, FILE *out) {
+        for (size_t i = 0; i < n; i++)
+                if (stat_get(losses[i].counter)) {
+                        fprintf(out, "%s%s (%" PRIu64 ")", begin, losses[i].words, stat_get(losses[i].counter));
+                        begin = ", ";
+                }
+        fprintf(out, "\n");
+}
+
 /* How long all threads waited together, and what of their waits is not in that. */
 static void print_wait_time(const Counts *counts, FILE *out) {
-        static const struct {
-                int counter;
-                const char *words;
-        } losses[] = {
+        static const Loss losses[] = {
                 { COUNTER_WAITS_THREADS_OVER_CAP, "of more threads than are followed" },
                 { COUNTER_WAITS_EARLY_OVER_CAP, "under way as it began" },
                 { COUNTER_WAITS_LOST, "without room" },
                 { COUNTER_WAITS_UNSEEN, "whose end the kernel hid" },
                 { COUNTER_WAITS_WINDOW_FULL, "beyond the recording's cap" },
         };
-        const char *separator = "; not whole: waits ";
 
         if (!counts->wait_ns && !stat_get(COUNTER_WAITS))
                 return;
         fprintf(out, "  waits      %.2f s of threads without a CPU", (double)counts->wait_ns / (double)NS_PER_SEC);
-        for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
-                if (stat_get(losses[i].counter)) {
-                        fprintf(out, "%s%s (%" PRIu64 ")", separator, losses[i].words,
-                                stat_get(losses[i].counter));
-                        separator = ", ";
-                }
-        fprintf(out, "\n");
+        print_missing(losses, ARRAY_SIZE(losses), "; not whole: waits ", out);
 }
 
 /* Page faults of targets, and which of them the recording does not have. */
 static void print_faults(FILE *out) {
-        static const struct {
-                enum counter counter;
-                const char *words;
-        } losses[] = {
+        static const Loss losses[] = {
                 { COUNTER_FAULT_SAMPLES_RING_FULL, "samples that found the ring full" },
                 { COUNTER_FAULT_SAMPLES_GONE, "samples of programs that were forgotten" },
                 { COUNTER_FAULT_SAMPLES_WINDOW_FULL, "samples beyond the recording's cap" },
@@ -157,20 +160,13 @@ static void print_faults(FILE *out) {
         };
         uint64_t n = stat_get(COUNTER_FAULTS) - stat_get(COUNTER_FAULTS_NOT_TARGET),
                  n_samples = stat_get(COUNTER_FAULT_SAMPLES) - stat_get(COUNTER_FAULT_SAMPLES_NOT_TARGET);
-        const char *separator = "; not whole: without ";
 
         if (!n)
                 return;
         fprintf(out, "  growth     %" PRIu64 " page faults by %" PRIu64 " samples: `report --type page_faults` of the "
                      "file has them",
                 n, n_samples);
-        for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
-                if (stat_get(losses[i].counter)) {
-                        fprintf(out, "%s%s (%" PRIu64 ")", separator, losses[i].words,
-                                stat_get(losses[i].counter));
-                        separator = ", ";
-                }
-        fprintf(out, "\n");
+        print_missing(losses, ARRAY_SIZE(losses), "; not whole: without ", out);
 }
 
 /* A tick on a process that was not chosen is no loss to people, though the books must count it as one. */
