@@ -21,36 +21,11 @@ struct KernelCrashes {
         struct crash_bpf *skeleton;
 };
 
-static void configure(const KernelCrashes *crashes, const KernelHalf *half, const SamplerConfig *config) {
-        struct crash_bpf *skeleton = crashes->skeleton;
-
-        skeleton->rodata->setting_depth = config->depth;
-        skeleton->rodata->setting_namespace = kernel_half_namespace(half);
-        /* programs of shared headers, which the sampler's object has attached already */
-        bpf_program__set_autoload(skeleton->progs.watch_thread, false);
-        bpf_program__set_autoload(skeleton->progs.watch_fork, false);
-        bpf_program__set_autoload(skeleton->progs.adopt, false);
-        bpf_program__set_autoload(skeleton->progs.obi_look, false);
-}
-
 static bool is_own(const struct bpf_map *map) {
         const char *name = bpf_map__name(map);
 
         return !strcmp(name, "crashed") ||
                 (bpf_map__type(map) == BPF_MAP_TYPE_PERCPU_ARRAY && strcmp(name, "counters"));
-}
-
-static int share_maps(const KernelCrashes *crashes, const KernelHalf *half) {
-        struct bpf_map *map;
-
-        bpf_object__for_each_map(map, crashes->skeleton->obj) {
-                int fd = is_own(map) ? -1 : kernel_half_map_fd(half, bpf_map__name(map));
-                int r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
-
-                if (r)
-                        return kernel_half_refuse("share a table between two BPF objects", r);
-        }
-        return 0;
 }
 
 int kernel_crashes_new(KernelCrashes **crashesp, const KernelHalf *half, const SamplerConfig *config) {
@@ -66,8 +41,9 @@ int kernel_crashes_new(KernelCrashes **crashesp, const KernelHalf *half, const S
         crashes->skeleton = crash_bpf__open_opts(&options);
         if (!crashes->skeleton)
                 return kernel_half_refuse("open the kernel half of --crashes", -errno);
-        configure(crashes, half, config);
-        r = share_maps(crashes, half);
+        crashes->skeleton->rodata->setting_depth = config->depth;
+        crashes->skeleton->rodata->setting_namespace = kernel_half_namespace(half);
+        r = kernel_half_join(half, crashes->skeleton->obj, NULL, is_own);
         if (r)
                 return r;
         r = crash_bpf__load(crashes->skeleton);

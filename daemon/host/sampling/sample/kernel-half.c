@@ -501,6 +501,39 @@ int kernel_half_map_fd(const KernelHalf *half, const char *name) {
         return map ? bpf_map__fd(map) : -1;
 }
 
+static bool is_scratch(const struct bpf_map *map) {
+        return !strcmp(bpf_map__name(map), "scratches");
+}
+
+/* The map that takes @map's place; −1 = none. */
+static int find_shared(const KernelHalf *half, const struct bpf_map *map, const struct bpf_object *first,
+                       bool (*is_own)(const struct bpf_map *map)) {
+        const char *name = bpf_map__name(map);
+        const struct bpf_map *known = first ? bpf_object__find_map_by_name(first, name) : NULL;
+
+        if (known)
+                return bpf_map__fd(known);
+        return is_own(map) ? -1 : kernel_half_map_fd(half, name);
+}
+
+int kernel_half_join(const KernelHalf *half, struct bpf_object *object, const struct bpf_object *first,
+                     bool (*is_own)(const struct bpf_map *map)) {
+        struct bpf_program *program;
+        struct bpf_map *map;
+
+        bpf_object__for_each_program(program, object)
+                if (bpf_object__find_program_by_name(half->skeleton->obj, bpf_program__name(program)))
+                        bpf_program__set_autoload(program, false);
+        bpf_object__for_each_map(map, object) {
+                int fd = find_shared(half, map, first, is_own ?: is_scratch);
+                int r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
+
+                if (r)
+                        return kernel_half_refuse("share a table between two BPF objects", r);
+        }
+        return 0;
+}
+
 uint32_t kernel_half_namespace(const KernelHalf *half) {
         return half->skeleton->rodata->setting_namespace;
 }
@@ -532,8 +565,8 @@ int kernel_half_watch(KernelHalf *half) {
         return skeleton->links.watch_free ? 0 : kernel_half_refuse("watch what exit leaves", -errno);
 }
 
-int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
-        struct bpf_link *link = bpf_program__attach_perf_event(half->skeleton->progs.sample, event_fd);
+static int attach(const struct bpf_program *program, int event_fd, KernelHalfLink **linkp) {
+        struct bpf_link *link = bpf_program__attach_perf_event(program, event_fd);
 
         if (!link)
                 return -errno;
@@ -541,15 +574,14 @@ int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
         return 0;
 }
 
-int kernel_half_attach_faults(KernelHalf *half, int event_fd, bool is_major, KernelHalfLink **linkp) {
-        struct bpf_link *link = bpf_program__attach_perf_event(
-                is_major ? half->skeleton->progs.page_fault_major : half->skeleton->progs.page_fault_minor,
-                event_fd);
+int kernel_half_attach(KernelHalf *half, int event_fd, KernelHalfLink **linkp) {
+        return attach(half->skeleton->progs.sample, event_fd, linkp);
+}
 
-        if (!link)
-                return -errno;
-        *linkp = link;
-        return 0;
+int kernel_half_attach_faults(KernelHalf *half, int event_fd, bool is_major, KernelHalfLink **linkp) {
+        return attach(is_major ? half->skeleton->progs.page_fault_major
+                               : half->skeleton->progs.page_fault_minor,
+                      event_fd, linkp);
 }
 
 KernelHalfLink *kernel_half_detach(KernelHalfLink *link) {

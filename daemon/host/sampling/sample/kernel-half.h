@@ -22,6 +22,9 @@ typedef struct KernelHalf KernelHalf;
 /* Link of our program to an event, at each tick of which it runs. */
 typedef struct bpf_link KernelHalfLink;
 
+struct bpf_map;
+struct bpf_object;
+
 /*
  * Checks what would fail later with an unclear message: the kernel's type information.
  * Return: 0, SAMPLER_E_UNUSABLE (one line was logged).
@@ -137,9 +140,15 @@ typedef struct KernelHalfMap {
 void kernel_half_preallocate(const KernelHalfMap *maps);
 
 /*
- * For a second object beside this one (kernel-waits.h): the map of that name, −1 = there is none; our PID
- * namespace, 0 = the first one.
+ * Prepares another object beside this one (kernel-waits.h), before it is loaded. A map that both have is one
+ * map, and so is one that @first has, which is loaded (NULL: none). A program that both have is attached
+ * already, and is not loaded again. @is_own: says which maps are the object's own all the same; NULL = its
+ * `scratches`, since a tick may come while they are in use. Return: 0, SAMPLER_E_UNUSABLE, -ENOMEM.
  */
+int kernel_half_join(const KernelHalf *half, struct bpf_object *object, const struct bpf_object *first,
+                     bool (*is_own)(const struct bpf_map *map));
+
+/* For such an object: the map of that name, −1 = there is none; our PID namespace, 0 = the first one. */
 int kernel_half_map_fd(const KernelHalf *half, const char *name);
 uint32_t kernel_half_namespace(const KernelHalf *half);
 

@@ -28,21 +28,6 @@ struct KernelThreads {
         uint32_t self_tgid;
 };
 
-/* Only the working memory is its own: a tick may come while this object's is in use. */
-static int share_maps(const KernelHalf *half, struct bpf_object *object) {
-        struct bpf_map *map;
-
-        bpf_object__for_each_map(map, object) {
-                const char *name = bpf_map__name(map);
-                int fd = strcmp(name, "scratches") ? kernel_half_map_fd(half, name) : -1;
-                int r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
-
-                if (r)
-                        return kernel_half_refuse("share a table between two BPF objects", r);
-        }
-        return 0;
-}
-
 static int load(KernelThreads *threads, const KernelHalf *half, const SamplerConfig *config) {
         struct threads_bpf *skeleton = threads_bpf__open();
         int r;
@@ -52,7 +37,7 @@ static int load(KernelThreads *threads, const KernelHalf *half, const SamplerCon
                 return kernel_half_refuse("open the BPF object that lists threads", -errno);
         skeleton->rodata->setting_self_tgid = config->self_tgid;
         skeleton->rodata->setting_namespace = kernel_half_namespace(half);
-        r = share_maps(half, skeleton->obj);
+        r = kernel_half_join(half, skeleton->obj, NULL, NULL);
         if (r)
                 return r;
         r = threads_bpf__load(skeleton);

@@ -103,34 +103,6 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
         bpf_map__set_max_entries(skeleton->maps.waits, ring_bytes(config, kernel_half_n_online(half)));
         kernel_half_preallocate(maps);
         skeleton->rodata->setting_wait_threads = bpf_map__max_entries(skeleton->maps.wait_threads);
-        /* programs of shared headers, which the sampler's object has attached already */
-        bpf_program__set_autoload(skeleton->progs.watch_thread, false);
-        bpf_program__set_autoload(skeleton->progs.watch_fork, false);
-        bpf_program__set_autoload(skeleton->progs.adopt, false);
-        bpf_program__set_autoload(skeleton->progs.obi_look, false);
-}
-
-/*
- * Every map that objects have in common is one map: the first object's that has it. Only the sampler's working
- * memory of a CPU is its own, since a tick may come while that of waits is in use.
- */
-static int share_maps(const KernelWaits *waits, const KernelHalf *half, struct bpf_object *object) {
-        const struct bpf_object *own = waits->skeleton->obj;
-        struct bpf_map *map;
-
-        bpf_object__for_each_map(map, object) {
-                const char *name = bpf_map__name(map);
-                const struct bpf_map *mine = bpf_object__find_map_by_name(own, name);
-                int fd = object != own && mine ? bpf_map__fd(mine) : -1;
-                int r;
-
-                if (fd < 0 && strcmp(name, "scratches"))
-                        fd = kernel_half_map_fd(half, name);
-                r = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd);
-                if (r)
-                        return kernel_half_refuse("share a table between two BPF objects", r);
-        }
-        return 0;
 }
 
 static int load(KernelWaits *waits, KernelHalf *half, const SamplerConfig *config) {
@@ -144,7 +116,7 @@ static int load(KernelWaits *waits, KernelHalf *half, const SamplerConfig *confi
         if (!waits->skeleton)
                 return kernel_half_refuse("open the kernel half of --off-cpu", -errno);
         configure(waits, half, config);
-        r = share_maps(waits, half, waits->skeleton->obj);
+        r = kernel_half_join(half, waits->skeleton->obj, NULL, NULL);
         if (r)
                 return r;
         r = offcpu_bpf__load(waits->skeleton);
@@ -173,11 +145,7 @@ static void load_wakers(KernelWaits *waits, const KernelHalf *half, const Sample
         }
         wakers->rodata->setting_namespace = kernel_half_namespace(half);
         wakers->rodata->setting_depth = config->depth;
-        bpf_program__set_autoload(wakers->progs.watch_thread, false);
-        bpf_program__set_autoload(wakers->progs.watch_fork, false);
-        bpf_program__set_autoload(wakers->progs.adopt, false);
-        bpf_program__set_autoload(wakers->progs.obi_look, false);
-        if (share_maps(waits, half, wakers->obj) || waker_bpf__load(wakers))
+        if (kernel_half_join(half, wakers->obj, waits->skeleton->obj, NULL) || waker_bpf__load(wakers))
                 wakers = drop_wakers(wakers, "load the object of wakers");
         waits->wakers = wakers;
 }
