@@ -25,6 +25,7 @@
 #include "host/sampling/aggregate/wait-spread.h"
 #include "host/sampling/aggregate/window-shares.h"
 #include "host/sampling/context/goroutine-labels.h"
+#include "host/sampling/sample/sample-loss.h"
 
 /* Threads whose last publication is remembered; by tid, the latest stays. */
 enum { SEEN_THREADS = 4096 };
@@ -471,10 +472,7 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         if (!r)
                 r = add(aggregator, program, sample, &end, &is_late);
         if (r == WINDOW_E_FULL) {
-                stat_add(sample->fault              ? COUNTER_FAULT_SAMPLES_WINDOW_FULL
-                         : sample->header->signal ? COUNTER_CRASHES_WINDOW_FULL
-                                                  : COUNTER_LOST_WINDOW_FULL,
-                         1);
+                sample_lose(sample->header, SAMPLE_LOSS_WINDOW_FULL);
                 return 0;
         }
         if (r)

@@ -45,6 +45,7 @@
 #include "host/sampling/process/identity.h"
 #include "host/sampling/process/process-directory.h"
 #include "host/sampling/sample/decode.h"
+#include "host/sampling/sample/sample-loss.h"
 #include "host/sampling/unwind/walk/host-walk.h"
 
 enum {
@@ -470,12 +471,7 @@ static int work_waiting(Deferred *deferred, const Waiting *waiting, bool is_late
         if (r < 0)
                 return error_fold(r);
         if (r || decode_sample(waiting->record, waiting->size, &sample)) {
-                const struct abi_sample *header = (const struct abi_sample *)waiting->record;
-
-                stat_add(header->kind == ABI_KIND_FAULT ? COUNTER_FAULT_SAMPLES_GONE
-                         : header->signal             ? COUNTER_CRASHES_GONE
-                                                      : COUNTER_LOST_DEFERRED,
-                         1);
+                sample_lose((const struct abi_sample *)waiting->record, SAMPLE_LOSS_DEFERRED);
                 return 0;
         }
         sample.coroutine = waiting->coroutine;

@@ -25,6 +25,7 @@
 #include "host/sampling/aggregate/signal-name.h"
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/sample/decode.h"
+#include "host/sampling/sample/sample-loss.h"
 
 /* ---- from the kernel half ---- */
 
@@ -88,10 +89,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 daemon->totals->first_sample_ns = clock_monotonic_ns();
         r = targets_admit(daemon->stages.targets, sample.header, &program);
         if (r > 0) {
-                stat_add(sample.fault              ? COUNTER_FAULT_SAMPLES_NOT_TARGET
-                         : sample.header->signal ? COUNTER_CRASHES_NOT_TARGET
-                                                 : COUNTER_LOST_NOT_TARGET,
-                         1);
+                sample_lose(sample.header, SAMPLE_LOSS_NOT_TARGET);
                 stat_add(COUNTER_FAULTS_NOT_TARGET, sample.fault ? sample.header->value : 0);
                 deferred_drop(daemon->walks.deferred, sample.header);
                 return 0;
