@@ -11,8 +11,9 @@
  *                       of a file, `memory`: takes memory until the kernel ends it, `wait`: sleeps until
  *                       somebody does; HANDLED: not 0 = each signal has a handler, which ends it: status 3
  *
- * Prints first:
+ * Prints first the number of its process, then before it sleeps that it does:
  *     pid 4711
+ *     waits
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -70,6 +71,12 @@ static void touch_no_file(void) {
         memory[0] = 1;
 }
 
+static void wait_for_the_end(void) {
+        printf("waits\n");
+        fflush(stdout);
+        pause();
+}
+
 STEP int crash_here(void);
 STEP int crash_serve(void);
 
@@ -88,7 +95,7 @@ STEP int crash_here(void) {
         else if (!strcmp(how, "memory"))
                 take_memory();
         else if (!strcmp(how, "wait"))
-                pause();
+                wait_for_the_end();
         else
                 syscall(SYS_tgkill, getpid(), gettid(), atoi(how));
         return 1;

@@ -128,8 +128,9 @@ class Crashes(session.NamingCase):
         child = self.begin()
         run.wait_events(1, child.pid)
         self.order(child, "wait")
-        tap.wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/wchan").read_text() and
-                       "S" in pathlib.Path(f"/proc/{child.pid}/stat").read_text().rsplit(")")[1][:3], "pause()")
+        child.wait_for(r"^waits$")
+        tap.wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/stat").read_text().rsplit(")")[1].split()[0] == "S",
+                       "pause()")
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         (sample,) = run.stop().crashes
