@@ -2,6 +2,7 @@
 """The kernel half alone, as tests drive it: sample-dump, its commands and what it prints."""
 import json
 import os
+import pathlib
 import subprocess
 
 import tap
@@ -17,6 +18,19 @@ def start_time(pid):
     """Field 22 of /proc/PID/stat as the daemon hands it to the kernel half."""
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rsplit(")", 1)[1].split()[19]) * TICK_NS
+
+
+def verified(pid):
+    """Instructions that the verifier went through, by program of a process: {tag: n}. Kernels before 5.16 tell none."""
+    found = {}
+    for file in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            info = dict(line.split(":\t", 1) for line in file.read_text().splitlines() if ":\t" in line)
+        except FileNotFoundError:
+            continue                    # a file that it has closed meanwhile
+        if "verified_insns" in info:
+            found[info["prog_tag"]] = int(info["verified_insns"])
+    return found
 
 
 class Dump:

@@ -17,7 +17,7 @@ import sys
 import time
 
 import tap
-from dump import PROGRAM, TICK_NS, Dump, start_time
+from dump import PROGRAM, TICK_NS, Dump, start_time, verified
 
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
 NO_ROWS, FAULT, BAD_CFA, UNSUPPORTED, DEPTH, FP_END = 3, 4, 5, 6, 7, 8
@@ -25,6 +25,7 @@ WALK_LOADING, WALK_ON = 1, 2         # enum runtime_walk
 UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
 EXEC, EXIT, MAPPINGS, SETTLED = 1, 2, 3, 4
 EXIT_UNUSABLE = 78
+
 
 
 class KernelHalf(tap.TestCase):
@@ -664,18 +665,13 @@ class KernelHalf(tap.TestCase):
 
     def test_program_and_maps_stay_small(self):
         dump = Dump(self, watch=1, kernel=1, depth=1024)
-        verified = {}
-        for fd in os.listdir(f"/proc/{dump.child.pid}/fdinfo"):
-            with open(f"/proc/{dump.child.pid}/fdinfo/{fd}") as file:
-                info = dict(x.split(":\t", 1) for x in file.read().splitlines() if ":\t" in x)
-            if "verified_insns" in info:
-                verified[info["prog_tag"]] = int(info["verified_insns"])
-        if not verified:
+        found = verified(dump.child.pid)
+        if not found:
             tap.skip("kernel: tells no instruction counts (before 5.16)")
-        self.assertEqual(len(verified), 9, "the walk over runtimes is loaded when it is wanted")
+        self.assertEqual(len(found), 9, "the walk over runtimes is loaded when it is wanted")
         # 151 for each of the 128 words of a frame of made code (rules_doubt()), and the rest of a walk
         most = 26000 + 151 * 128
-        self.assertLess(max(verified.values()), most, "the walk's state has got onto the BPF stack?")
+        self.assertLess(max(found.values()), most, "the walk's state has got onto the BPF stack?")
         dump.command("counters")
         last = dump.lines("counters")[-1]
         self.assertGreater(last["map_bytes"], 128 << 10)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 
+import dump
 import otlp_read
 import session
 import tap
@@ -25,6 +26,7 @@ TRUTH = {(PING, "read"): PONG, (PONG, "read"): PING, (WAITER, "futex"): HOLDER}
 ENDERS = {(PING, "read"): {"hand_over"}, (PONG, "read"): {"hand_over", "ping_main"},
           (WAITER, "futex"): {"holder_main"}}
 KINDS = ("pipe", "unix", "tcp", "udp", "eventfd", "timerfd", "terminal", "file")
+MOST_VERIFIED = 300_000         # instructions of a million that the verifier allows; three programs walk all
 TIMERS = {(HOLDER, "sleep"), (SERVER, "poll"), *((span, "sleep") for span in GRID)}
 
 
@@ -41,6 +43,7 @@ class Wakers(session.NamingCase):
         run.child.wait_for("sampling|profiles go to")
         tell("hold")
         tell("go")
+        self.assertLess(max(dump.verified(run.pid).values(), default=0), MOST_VERIFIED, "does a loop fork state at each turn?")
         result = run.stop(signal.SIGTERM)
         rows = [line.split() for line in log.read_text().splitlines()]
         return victim, result, {int(row[3]): int(row[1]) for row in rows if row[0] == "span"}

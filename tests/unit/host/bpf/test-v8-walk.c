@@ -281,6 +281,43 @@ Test(v8_walk, baseline_code_has_no_frame_before_its_first_call) {
         check_caller(check(0, RUNTIME_V8_COMPILED, MADE + 256 + 10, 1, V8_NO_OFFSET | V8_PC_EXACT));
 }
 
+/* The rule as it is told, a branch for each byte: what the numbers of v8_prologue() must amount to. */
+static int stage_by_bytes(const uint8_t *bytes, uint32_t offset) {
+        bool has_called = false;
+
+        for (uint32_t i = 0; i < V8_CODE_LINE - 4; i++) {
+                if (!memcmp(bytes + i, "\x55\x48\x89\xe5", 4) || !memcmp(bytes + i, "\x55\x48\x8b\xec", 4))
+                        return offset <= i        ? V8_STAGE_NONE
+                                : offset == i + 1 ? V8_STAGE_PUSHED
+                                                  : V8_STAGE_WHOLE;
+                has_called |= i < offset && bytes[i] == 0xe8;
+        }
+        return has_called ? V8_STAGE_WHOLE : V8_STAGE_NONE;
+}
+
+Test(v8_walk, each_place_of_a_prologue_and_a_call_has_its_stage) {
+        static const char *const forms[] = { "\x55\x48\x89\xe5", "\x55\x48\x8b\xec", "\x55\x48\x89\xe4" };
+        uint32_t n_stages[V8_STAGE_R10 + 1] = { 0 };
+
+        for (uint32_t form = 0; form < ARRAY_SIZE(forms); form++)
+                for (uint32_t frame = 0; frame <= V8_CODE_LINE - 4; frame++)
+                        for (uint32_t call = 0; call < V8_CODE_LINE; call++) {
+                                struct v8_code code = { 0 };
+
+                                code.bytes[call] = 0xe8;
+                                memcpy(code.bytes + frame, forms[form], 4);
+                                for (uint32_t offset = 0; offset < V8_CODE_LINE; offset++) {
+                                        int stage = v8_prologue(&code, offset);
+
+                                        cr_assert_eq(stage, stage_by_bytes(code.bytes, offset));
+                                        n_stages[stage]++;
+                                }
+                        }
+        cr_assert_gt(n_stages[V8_STAGE_WHOLE], 100000);
+        cr_assert_gt(n_stages[V8_STAGE_NONE], 100000);
+        cr_assert_gt(n_stages[V8_STAGE_PUSHED], 1000);
+}
+
 Test(v8_walk, behind_its_epilogue_a_function_is_known_by_its_code_alone) {
         uint64_t bp = put_caller(), words_of_none[] = { 0, (uint64_t)V8_NO_OFFSET | V8_PC_EXACT };
 
