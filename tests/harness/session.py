@@ -235,8 +235,8 @@ class TestCase(tap.TestCase):
         return Run(self, [str(x) for x in options], **more)
 
     def victim(self, name, *arguments, rests=False, **options):
-        """A victim that has said its first line. @rests: victim-chain uses a sixth of a CPU, enough for who
-        waits for some samples of it."""
+        """A victim that has said its first line. @rests: victim-chain and victim-shares use a sixth of a CPU,
+        enough for who waits for some samples of it."""
         if rests:
             options["env"] = {**(options.get("env") or os.environ), "VICTIM_RESTS": "1"}
         child = self.spawn([tap.VICTIMS / f"victim-{name}", *arguments], **options)

@@ -98,7 +98,7 @@ class Run(Stop):
     def test_two_signals_at_once_lose_nothing_of_the_last_window(self):
         for number in (TERMINATE, INTERRUPT):
             with self.subTest(number=number):
-                victim = self.victim("shares")
+                victim = self.victim("shares", rests=True)
                 run = self.start("--pid", victim.pid, "--frequency", "499", "--symbols", "local", "--export-interval", "60s",
                                  prefix=TIMEOUT)
                 self.behind(run.child)
@@ -110,7 +110,7 @@ class Run(Stop):
 
     def test_a_stop_of_the_whole_group_reaches_its_helpers_and_loses_nothing(self):
         """As a service manager has it: each process of the group is told, and by its own id."""
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         run = self.start("--pid", victim.pid, "--frequency", "499", "--symbols", "local")
         run.wait_events(50)
         helpers = children(run.pid)
@@ -124,7 +124,7 @@ class Run(Stop):
     def test_a_later_signal_gives_up_and_says_how_many_samples(self):
         server = Server([hang])
         self.addCleanup(server.close)
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         run = self.start("--pid", victim.pid, "--frequency", "499", endpoint=server.url(""))
         tap.wait_until(lambda: server.requests, "a request that is never answered")
         status = self.end_by_impatience(run.child)
@@ -149,7 +149,7 @@ class Record(Stop):
     def test_two_signals_at_once_leave_a_whole_recording(self):
         for number in (TERMINATE, INTERRUPT, HANG_UP):
             with self.subTest(number=number):
-                victim = self.victim("shares")
+                victim = self.victim("shares", rests=True)
                 child, path, summary = self.begin(victim, *TIMEOUT, output=f"{number}.otlp")
                 self.behind(child)
                 self.assertEqual(child.stop(number), 0, child)
@@ -186,7 +186,7 @@ class Record(Stop):
 
     def test_a_terminal_that_hangs_up_leaves_a_whole_recording(self):
         """The kernel tells its session, and the shell its jobs."""
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         path, summary = self.where / "out.otlp", self.where / "summary.json"
         child, leader = self.on_terminal("--log-level", "info", "-F", "499", "-o", path, "--summary",
                                        summary, "-p", victim.pid)
@@ -200,7 +200,7 @@ class Record(Stop):
     def test_a_later_signal_gives_the_recording_up_and_says_so(self):
         """The reader of the pipe never comes."""
         os.mkfifo(self.where / "pipe.otlp")
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child, path, _ = self.begin(victim, output="pipe.otlp")
         self.assertEqual(self.end_by_impatience(child), 128 + TERMINATE, child)
         said = re.search(r"the recording is given up, (\d+) samples; (\S+) is not written", child.err)
@@ -211,7 +211,7 @@ class Record(Stop):
 
 class Desk(Stop):
     def test_top_shows_whole_blocks_up_to_its_end(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child, _ = self.behind_timeout("top", "--json", "-i", "200ms", "-p", victim.pid)
         child.wait_for("share_")
         self.assertEqual(child.stop(TERMINATE), 0, child)
@@ -220,7 +220,7 @@ class Desk(Stop):
             self.assertIn("samples", json.loads(line))
 
     def test_stacks_shows_what_it_has_seen_by_then(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child, pid = self.behind_timeout("stacks", str(victim.pid), "-d", "600", "--log-level", "info")
         child.wait_for("profiling 1 process")
         session.wait_cpu([victim.pid], 1)
@@ -230,7 +230,7 @@ class Desk(Stop):
     def test_stacks_says_that_it_gives_them_up_at_a_later_signal(self):
         pipe = self.where / "pipe.otlp"
         os.mkfifo(pipe)
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child = self.spawn([tap.SPANPROF, "stacks", str(victim.pid), "-o", pipe, "--log-level", "info"],
                            env=session.clean_environment())
         child.wait_for("profiling 1 process")

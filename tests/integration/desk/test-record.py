@@ -186,7 +186,7 @@ class Command(Record):
         self.assertGreater(whole, 0)
 
     def test_descendants_are_recorded_and_nobody_else(self):
-        bystander = self.victim("shares")
+        bystander = self.victim("shares", rests=True)
         children, ms = 6, 300
         child, path, summary = self.begin("-F", "499", "--", "sh", "-c",
                                           f"'{tap.VICTIMS}/victim-family' grandchild {children} {ms}; exit 4")
@@ -267,7 +267,7 @@ class Memory(Record):
 
 class Signals(Record):
     def test_interrupt_ends_a_recording_of_others_with_a_result(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child, path, summary = self.begin("--log-level", "info", "-F", "499", "-p", victim.pid)
         child.wait_for("profiling 1 process")
         session.wait_cpu([victim.pid], 0.2)
@@ -322,7 +322,7 @@ class Compare(Record):
         baseline.write_text("main;something_else 1000000\n")
         for arguments, status in ((["--fail-above", "5"], 3), (["--fail-above", "100"], 0), ([], 0)):
             with self.subTest(arguments=arguments):
-                victim = self.victim("shares")
+                victim = self.victim("shares", rests=True)
                 child, path, summary = self.begin("-F", "999", "--compare", baseline, *arguments, "-p",
                                                   victim.pid, "--log-level", "info")
                 child.wait_for("profiling 1 process")
@@ -357,7 +357,7 @@ class Compare(Record):
 
 class Choice(Record):
     def test_by_name_and_by_pid(self):
-        victim, other = self.victim("shares"), self.victim("chain", "4")
+        victim, other = self.victim("shares", rests=True), self.victim("chain", "4", rests=True)
         for options, pids in ((["-C", "victim-shares"], {victim.pid}), (["-p", other.pid], {other.pid}),
                               (["-p", f"{victim.pid},{other.pid}"], {victim.pid, other.pid})):
             with self.subTest(options=options):
@@ -374,7 +374,7 @@ class Choice(Record):
         below_top = ([f"{shop}.service"], [f"{shop}.service", "worker"], [f"other-{shop}.service"])
         group, below_group, other_group = (groups.make(self, f"spanprof-record-{os.getpid()}", *names)
                                            for names in below_top)
-        inside, below, outside = (self.victim("shares") for _ in range(3))
+        inside, below, outside = (self.victim("shares", rests=True) for _ in range(3))
         for where, victim in ((group, inside), (below_group, below), (other_group, outside)):
             groups.enter(where, victim.pid)
         for unit in (shop, f"{shop}.service", f"nothing,sh?p-{os.getpid()}"):
@@ -393,7 +393,7 @@ class Choice(Record):
                 self.assertEqual(self.check(path, summary).pids, {inside.pid, below.pid, born.pid})
 
     def test_of_everything_goes_on_beside_a_daemon(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         run = self.start("--pid", victim.pid, "--frequency", "499")
         child, path, summary = self.begin("--log-level", "info", "-a", "-F", "499")
         child.wait_for("profiling ")
@@ -420,7 +420,7 @@ class Choice(Record):
                      .get(word, word) for word in line.split()]
             self.run_command(words, expect=0, env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})
         self.assertEqual(stat.S_IMODE(program.stat().st_mode), 0o750)
-        victim, own = self.victim("chain", "4"), place / "own"
+        victim, own = self.victim("chain", "4", rests=True), place / "own"
         own.mkdir()
         os.chown(own, 65534, -1)
         command = [program, "record", "-p", str(victim.pid), "-d", "0.5", "-o", own / "cpu.pb"]
@@ -501,7 +501,7 @@ class File(Record):
         self.assertIn("samples ", done.stderr, "the tables are there all the same")
 
     def test_standard_output_gets_the_recording_alone(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         done = self.record("-d", "1s", "-p", victim.pid, "-o", "-", "--format", "folded")
         self.assertTrue(
             done.stdout and all(re.fullmatch(r".+ \d+", line) for line in done.stdout.splitlines()),
@@ -585,13 +585,13 @@ class Terminal(Record):
         return text.decode(errors="replace")
 
     def test_shows_how_far_it_is_and_cleans_up(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         text = self.on_terminal("-d", "1", "-p", victim.pid)
         self.assertRegex(text, r"\rrecording \d\.\d of 1 s: 1 process, \d+ samples, 0 lost; Ctrl-C ends it")
         self.assertRegex(text, r"\r\x1b\[K[^\r]*x\.folded: [\d.]+ KiB\r\n$")
 
     def test_shows_nothing_when_told_or_when_nobody_looks(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         self.assertNotIn("recording", self.on_terminal("-d", "1", "-p", victim.pid, "--log-level", "warning"))
         done = self.record("-d", "1", "-p", victim.pid, "-o", "x.folded")
         self.assertNotIn("\r", done.stderr + done.stdout)

@@ -35,7 +35,7 @@ class Static(session.TestCase):
         self.assertNotIn("INTERP", parts)
 
     def test_records_a_process_outside_with_names(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         for name in ("a.html", "a.folded", "a.pb.gz", "a.otlp"):
             done = self.inside("record", "-p", victim.pid, "-F", "499", "-d", "2s", "-o", f"/tmp/{name}")
             first = re.search(r"^ +self +total +function.*\n +[\d.]+ % +[\d.]+ % +(\S+)", done.stdout, re.M)
@@ -47,7 +47,7 @@ class Static(session.TestCase):
         self.assertEqual(shown["profiles"][0]["functions"][0]["function"], "share_50", "by the other program")
 
     def test_shows_what_a_process_outside_does_now(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
 
         def is_shown():
             rows = json.loads(self.inside("top", "-p", victim.pid, "-n", "1", "-i", "1", "--json").stdout)
@@ -66,7 +66,7 @@ class Static(session.TestCase):
         self.assertIn("/none: cannot be read", done.stderr)
 
     def test_says_what_it_cannot(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         done = self.inside("record", "-p", victim.pid, "-d", "300ms", "--debuginfod", "-o", "/tmp/a.folded",
                            expect=None, DEBUGINFOD_URLS="http://127.0.0.1:9")
         self.assertRegex(done.stderr, r"libcurl\S* is needed .*: this program is static and loads no library")

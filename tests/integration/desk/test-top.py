@@ -164,7 +164,7 @@ class Terminal:
 
 class OnTerminal(session.TestCase):
     def test_shows_functions_threads_and_processes_of_the_victim(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid)
         terminal.wait(r"^(?:\d+ LOST )?spanprof top: 1 process, \d+ samples in ")
         self.assertTrue(terminal.screen.alternate and terminal.screen.hidden)
@@ -182,7 +182,7 @@ class OnTerminal(session.TestCase):
         self.assertIsNone(victim.status)
 
     def test_shows_the_hottest_function_all_views_and_losses_on_80_columns(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid, rows=24, columns=80)
         terminal.wait(r"^ +\d+\.\d % +\d+\.\d %  share_50 +victim-shares")
         terminal.wait(r"^spanprof top: 1 process, .* CPUs busy, 0 lost$|^\d+ LOST ")
@@ -203,7 +203,7 @@ class OnTerminal(session.TestCase):
         terminal.end()
 
     def test_filter_order_pause_and_help(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid, "--no-kernel-stacks")
         terminal.wait(r"rows by self")
         terminal.type("c")
@@ -249,7 +249,7 @@ class OnTerminal(session.TestCase):
         terminal.end()
 
     def test_tree_cpu_and_the_last_minutes(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid, "--no-kernel-stacks")
         terminal.type("t")
         terminal.wait(r"\[6 tree\]")
@@ -272,7 +272,7 @@ class OnTerminal(session.TestCase):
         terminal.end()
 
     def test_fits_any_size(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid)
         terminal.wait(r"share_50")
         for rows, columns in ((5, 40), (2, 10), (1, 1), (50, 200)):
@@ -289,7 +289,7 @@ class OnTerminal(session.TestCase):
         terminal.end()
 
     def test_gives_the_terminal_back_however_it_ends(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0),
                                (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)):
             with self.subTest(number=number):
@@ -301,7 +301,7 @@ class OnTerminal(session.TestCase):
                 terminal.check_restored()
 
     def test_ctrl_c_ends_and_ctrl_z_stops(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid)
         terminal.wait(r"share_50")
         # Its parent is not of its session: a stop from the keyboard would go to an orphaned group, and be
@@ -334,7 +334,7 @@ class OnTerminal(session.TestCase):
         terminal.end()
 
     def test_colours_only_where_they_are_wanted(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         for environment, some in (({}, True), ({"NO_COLOR": "1"}, False)):
             with self.subTest(environment=environment):
                 terminal = Terminal(self, "-p", victim.pid, **environment)
@@ -350,7 +350,7 @@ class AsLines(session.TestCase):
         return self.spanprof("top", *arguments, expect=expect, **options)
 
     def test_json_lines_are_of_the_victim(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "-F", "499", "--json"],
                            env=session.clean_environment())
         child.wait_for(r'"functions": \[[^]]*"name": "share_50"')
@@ -376,7 +376,7 @@ class AsLines(session.TestCase):
             self.assertLessEqual({row["process"] for row in line["coroutines"]}, {"victim-coroutines"})
 
     def test_blocks_of_one_view(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "300ms", "--view", "processes"],
                            env=session.clean_environment())
         child.wait_for(rf"^ +100\.0 % +\d+\.\d %  victim-shares +{victim.pid}$")
@@ -410,18 +410,18 @@ class AsLines(session.TestCase):
         self.assertEqual(child.stop(signal.SIGINT), 0, child)
 
     def test_without_off_cpu_no_wait_is_counted(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         done = self.top("-p", victim.pid, "-i", "300ms", "-n", "2", "--json")
         self.assertNotIn('"waits"', done.stdout)
 
     def test_as_many_refreshes_as_were_asked_for(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         for n in (1, 3):
             done = self.top("-p", victim.pid, "-i", "200ms", "-n", str(n), "--json")
             self.assertEqual(len(done.stdout.splitlines()), n)
 
     def test_ends_when_nobody_reads_and_when_told(self):
-        victim = self.victim("shares")
+        victim = self.victim("shares", rests=True)
         read, write = os.pipe()
         child = self.spawn([tap.SPANPROF, "top", "-p", victim.pid, "-i", "200ms"], stdout=write,
                            env=session.clean_environment())

@@ -4,7 +4,8 @@
  *
  * share_50(), share_30(), share_15() and share_5() do the same kind of work, in
  * slices of the same length, 50, 30, 15 and 5 % of them, in random order. One
- * thread. Without SECONDS until SIGTERM.
+ * thread. Without SECONDS until SIGTERM. With VICTIM_RESTS in the environment
+ * it sleeps for most of the time.
  *
  * Prints first, then at the end the CPU time of each function by the thread's clock:
  *     pid 4711
@@ -13,6 +14,8 @@
  *     share_15 300771532
  *     share_5 100338441
  */
+#include <stdbool.h>
+
 #include "victim.h"
 
 enum { SLICE_ROUNDS = 200000 };         /* some 300 µs: long beside reading the clock */
@@ -54,6 +57,7 @@ static unsigned int draw(uint64_t *state) {
 int main(int argc, char **argv) {
         static const char usage[] = "victim-shares [SECONDS [SEED]]";
         uint64_t state = (uint64_t)victim_argument(argc, argv, 2, 1, 0, 1e15, usage);
+        bool rests = getenv("VICTIM_RESTS");
         uint64_t before_ns, now_ns;
 
         victim_stop_after(victim_argument(argc, argv, 1, 0, 0, 1e6, usage));
@@ -63,6 +67,8 @@ int main(int argc, char **argv) {
         while (!victim_stopped) {
                 unsigned int i = draw(&state);
 
+                if (rests)
+                        usleep(1500);
                 shares[i].run();
                 now_ns = victim_cpu_ns();
                 shares[i].cpu_ns += now_ns - before_ns;

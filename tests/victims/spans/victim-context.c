@@ -2,11 +2,12 @@
 /*
  * victim-context LIBRARY|- BEFORE AFTER: threads with contexts of their own
  *
- * Every thread burns the CPU. BEFORE of them start at once, AFTER of them once the library (or, with -, the
- * executable) has given them the variable otel_thread_ctx_v1. Each one's context follows from its id alone:
- * trace id 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3 as "/route/N", 1 =
- * id % 2 as "even" or "odd". The first of each group never touches the variable. Prints `pid N`, then `thread
- * TID set|none` for each thread before it begins, and obeys on standard input (answers `ok`):
+ * Every thread burns the CPU for one ms in five. BEFORE of them start at once, AFTER of them once the library
+ * (or, with -, the executable) has given them the variable otel_thread_ctx_v1. Each one's context follows
+ * from its id alone: trace id 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3
+ * as "/route/N", 1 = id % 2 as "even" or "odd". The first of each group never touches the variable. Prints
+ * `pid N`, then `thread TID set|none` for each thread before it begins, and obeys on standard input (answers
+ * `ok`):
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
@@ -39,7 +40,7 @@
 #include "spanprof/thread.h"
 #include "victim.h"
 
-enum { MAX_THREADS = 64, MAX_PAYLOAD = 1 << 17 };
+enum { MAX_THREADS = 64, MAX_PAYLOAD = 1 << 17, N_SPINS = 600 };
 
 #ifdef CONTEXT_IN_EXECUTABLE
 __attribute__((visibility("default"))) __thread void *otel_thread_ctx_v1;
@@ -110,9 +111,13 @@ static void fill(struct record *record, unsigned int tid) {
 STEP void context_burn(void (*until)(void *));
 
 STEP void context_burn(void (*until)(void *)) {
+        const struct timespec rest = { .tv_nsec = 4000000 };
+
         KEEP_FRAME();
-        while (set == until) {
+        for (unsigned int n = 1; set == until; n++) {
                 victim_sink = victim_spin(victim_sink, 1000);
+                if (n % N_SPINS == 0)
+                        syscall(SYS_nanosleep, &rest, NULL);
 #ifdef __x86_64__
                 /* From here on no code may ask for memory of a library: this thread only burns. */
                 if (wild_dtv && until)

@@ -94,7 +94,7 @@ class Lives(session.TestCase):
         self.check_children("vfork", 40)
 
     def test_a_daemon_that_sleeps_is_woken_by_the_first_sample(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         path = self.directory() / "control.sock"
         run = self.start("--pid", victim.pid, "--control", path, *HZ)
 
@@ -111,7 +111,7 @@ class Lives(session.TestCase):
         self.assertEqual(result.summary["lost"], 0, result.summary)
 
     def test_rings_are_read_rarely_while_nothing_is_new(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         path = self.directory() / "control.sock"
         run = self.start("--pid", victim.pid, "--control", path, *HZ)
         session.wait_cpu([victim.pid], 2)

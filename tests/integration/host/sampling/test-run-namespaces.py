@@ -188,7 +188,7 @@ class Namespaces(session.TestCase):
     def check_sidecar(self, levels):
         pod, other = self.pod(levels), self.pod(levels)
         service, below = self.publisher(pod), self.publisher((*pod, *UNSHARE))
-        host, sibling = self.victim("shares").pid, self.publisher(other)
+        host, sibling = self.victim("shares", rests=True).pid, self.publisher(other)
         inner = {pid: ids_by_level(pid)[levels] for pid in (service, below)}
         run = self.start_inside(pod, "--all")
         session.wait_cpu([service, below, host, sibling], 1.0)

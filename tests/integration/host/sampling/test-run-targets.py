@@ -41,14 +41,15 @@ class Selectors(session.TestCase):
         return result
 
     def test_pid(self):
-        a, b, c = (self.victim("chain", 5) for _ in range(3))
+        a, b, c = (self.victim("chain", 5, rests=True) for _ in range(3))
         result = self.sampled_together("-p", f"{a.pid},{b.pid}", wanted=[a, b], unwanted=[c])
         self.assertEqual(result.pids, {a.pid, b.pid})
         self.assertEqual(result.summary["lost"], 0, result.summary)
         self.assertIn("profiling 2 processes of", result.log)
 
     def test_comm(self):
-        shares, chain, static = self.victim("shares"), self.victim("chain", 5), self.victim("chain-static", 5)
+        shares = self.victim("shares", rests=True)
+        chain, static = (self.victim(name, 5, rests=True) for name in ("chain", "chain-static"))
         result = self.sampled_together("-C", "victim-cha*", wanted=[chain, static], unwanted=[shares])
         self.assertTrue({s.resource["process.executable.name"]
                          for s in result.samples} <= {"victim-chain", "victim-chain-static"})
@@ -58,10 +59,10 @@ class Selectors(session.TestCase):
             "those that were undecided at first are accounted for")
 
     def test_comm_finds_who_starts_later(self):
-        before = self.victim("shares")
+        before = self.victim("shares", rests=True)
         run = self.start("-C", "victim-chain", *HZ)
         self.assertIn("no process matches yet", run.log)
-        child = self.victim("chain", 5)
+        child = self.victim("chain", 5, rests=True)
         session.wait_cpu([child.pid, before.pid], 0.75)
         run.wait_events(50, child.pid)
         result = run.stop()
@@ -124,11 +125,11 @@ burn(1.5)
         self.assertGreater(len(result.samples), 100, result.log)
 
     def test_an_excluded_name_is_let_go(self):
-        chain, shares = self.victim("chain", 5), self.victim("shares")
+        chain, shares = self.victim("chain", 5, rests=True), self.victim("shares", rests=True)
         self.sampled_together("--all", "--exclude", "comm=victim-sh*", wanted=[chain], unwanted=[shares])
 
     def test_all_but_itself(self):
-        a, b = self.victim("chain", 5), self.victim("shares")
+        a, b = self.victim("chain", 5, rests=True), self.victim("shares", rests=True)
         run = self.start("--all", *HZ)
         for child in (a, b):
             session.wait_cpu([child.pid], 0.35)
@@ -138,11 +139,12 @@ burn(1.5)
         self.assertRegex(result.log, r"profiling \d+ processes of \d+")
 
     def test_selectors_add_up(self):
-        chain, shares, other = self.victim("chain", 5), self.victim("shares"), self.victim("chain-static", 5)
+        shares = self.victim("shares", rests=True)
+        chain, other = (self.victim(name, 5, rests=True) for name in ("chain", "chain-static"))
         self.sampled_together("-p", chain.pid, "-C", "victim-sh*", wanted=[chain, shares], unwanted=[other])
 
     def test_default_is_who_publishes(self):
-        busy = self.victim("chain", 5)
+        busy = self.victim("chain", 5, rests=True)
         publisher, tell = self.commanded("ring")
         tell("publish")
         tell("set 1 2 3")
@@ -154,7 +156,7 @@ burn(1.5)
 
     def test_publishers_beside_the_chosen(self):
         """Of processes that were looked at and left alone, the one that then publishes is profiled from there on."""
-        chosen, other = self.victim("chain", 5), self.victim("shares")
+        chosen, other = self.victim("chain", 5, rests=True), self.victim("shares", rests=True)
         early, tell_early = self.commanded("ring")
         late, tell_late = self.commanded("ring")
         tell_early("publish")
@@ -199,7 +201,7 @@ burn(1.5)
         self.assertEqual(len(run.log.splitlines()), 1, "one clear line")
 
     def test_pids_that_are_excluded_again(self):
-        one, other = self.victim("chain", 5), self.victim("chain", 5)
+        one, other = self.victim("chain", 5, rests=True), self.victim("chain", 5, rests=True)
         run = self.start("-p", one.pid, "--exclude", f"pid={one.pid}", ready=False)
         self.assertEqual(run.child.wait(), 1, run.child)
         self.assertEqual(
@@ -213,7 +215,7 @@ burn(1.5)
 
 class Lives(session.TestCase):
     def test_ends_when_all_that_were_named_have_exited(self):
-        a, b = self.victim("shares"), self.victim("shares")
+        a, b = self.victim("shares", rests=True), self.victim("shares", rests=True)
         run = self.start("-p", f"{a.pid},{b.pid}", *HZ)
         for child in (a, b):
             session.wait_cpu([child.pid], 0.35)
@@ -225,16 +227,16 @@ class Lives(session.TestCase):
         self.assertEqual(result.counter("targets_total", "gone"), 2)
 
     def test_goes_on_when_others_may_come(self):
-        a = self.victim("shares")
+        a = self.victim("shares", rests=True)
         run = self.start("-p", a.pid, "-C", "victim-chain", *HZ)
         a.stop()
-        later = self.victim("chain", 5)
+        later = self.victim("chain", 5, rests=True)
         run.wait_events(50, later.pid)
         self.assertIsNone(run.child.status)
         run.stop()
 
     def test_stops_after_its_duration(self):
-        a = self.victim("chain", 5)
+        a = self.victim("chain", 5, rests=True)
         result = self.start("-p", a.pid, "-d", "2s", *HZ).wait()
         self.assertTrue(result.of(a.pid))
         self.assertAlmostEqual(result.summary["duration_ns"] / 1e9, 2, delta=20)
@@ -321,7 +323,7 @@ class Lives(session.TestCase):
         self.assertTrue(all(s.resource["process.executable.name"] == "victim-chain" for s in result.samples))
 
     def test_signals_stop_it_at_any_moment(self):
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         for i, delay in enumerate((0.0, 0.02, 0.1, 0.3, 0.6, 1.1)):
             sig = (signal.SIGTERM, signal.SIGINT)[i % 2]
             with self.subTest(signal=sig, delay=delay):

@@ -87,7 +87,7 @@ class Doctor(session.TestCase):
 
     def test_each_capability_missing_alone(self):
         receiver = session.Receiver(self)
-        victim = self.victim("chain", 5, preexec_fn=None)
+        victim = self.victim("chain", 5, preexec_fn=None, rests=True)
         for name in ALL:
             with self.subTest(missing=name):
                 label = "CAP_" + name.upper()
@@ -213,7 +213,7 @@ class Doctor(session.TestCase):
         findings = self.doctor("--endpoint", receiver.url, "--spool", folder, prefix=without())
         self.assertEqual(findings["spool"]["result"], "fail", "another user's directory")
         sock = self.directory() / "c.sock"
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         run = self.start("--control", sock, "-p", victim.pid)
         finding = self.doctor("--endpoint", receiver.url, "--control", sock)["daemon"]
         self.assertEqual(finding["text"], "runs, and says: ok")

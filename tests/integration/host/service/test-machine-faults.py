@@ -83,7 +83,7 @@ class Machine(session.TestCase):
         n = len(events(run.pid))
         disable_events(run.pid)
         tap.wait_until(lambda: "opening it anew" in run.child.err, "that it is noticed")
-        second = self.victim("shares")
+        second = self.victim("shares", rests=True)
         run.wait_events(50, second.pid)
         self.assertEqual((n, len(events(run.pid))), (2 * os.cpu_count(), ) * 2,
                          "of each CPU a timer and a side-band")
@@ -223,7 +223,7 @@ class Machine(session.TestCase):
         taken = {int(name) for name in os.listdir(f"/proc/{run.pid}/fd")}
         limit(next(n for n in range(len(taken) + 1) if n not in taken))         # the next open() fails
         # a program that it has not seen, whose files it cannot open
-        second = self.victim("shares")
+        second = self.victim("shares", rests=True)
         session.wait_cpu([second.pid], 1)
         limit(soft)
         run.wait_events(50, second.pid)

@@ -302,7 +302,7 @@ class Targets(session.TestCase):
         victim.wait_for("^pid")
         path.unlink()
         os.mkfifo(path)  # whoever opens it by name waits for ever
-        other = self.victim("shares")
+        other = self.victim("shares", rests=True)
         run = self.start("-C", "victim-*", *HZ)
         session.wait_cpu([victim.pid], 0.7)
         run.wait_events(50, other.pid)
@@ -328,7 +328,7 @@ class Targets(session.TestCase):
         self.assertGreater(len(run.stop().of(victim.pid)), 50)
 
     def test_a_stopped_target(self):
-        stopped, other = self.victim("chain", 5), self.victim("shares")
+        stopped, other = self.victim("chain", 5), self.victim("shares", rests=True)
         os.kill(stopped.pid, signal.SIGSTOP)
         run = self.start("-p", f"{stopped.pid},{other.pid}", *HZ)
         run.wait_events(20, other.pid)
