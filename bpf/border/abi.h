@@ -46,6 +46,7 @@ enum {
         /* threads of processes with a ring, and slots in use, together: shares by slots.bpf.h */
         ABI_RING_ENTRIES = 32768,
         ABI_RING_SHARES = 1024,         /* numbers that tell control groups apart, and users in them */
+        ABI_HELPER_NAMES = 4,           /* names of the daemon's own processes beside it */
         ABI_STACK_CHUNK = 1024,         /* a copy of a stack consists of whole ones; a page is a multiple */
         ABI_STACK_MAX_CHUNKS = 17,
         /* a tick of /proc: USER_HZ is 100 on every architecture that we run on */

@@ -151,20 +151,42 @@ static __always_inline bool select_may_publish(const struct abi_process *process
         return !process->ring_address && !(process->flags & ABI_PROCESS_PUBLISHES);
 }
 
-/* Compares the name as well: a shell may have started a child before it became the daemon. */
-static __always_inline bool select_is_helper(struct task_struct *task) {
-        const volatile uint64_t *name = (const volatile uint64_t *)setting_helper_comm;
-        struct task_struct *parent = KERNEL_POINTER(task, real_parent);
+/* Whether the task has the name of a helper. */
+static __always_inline bool select_has_helper_name(struct task_struct *task) {
         uint64_t comm[2];
-        uint32_t tgid;
 
-        if (!name[0])
+        if (bpf_core_read(comm, sizeof(comm), &task->comm))
                 return false;
-        tgid = BPF_CORE_READ(parent, tgid);
-        if (setting_namespace && !identity_in_daemon(BPF_CORE_READ(parent, group_leader, thread_pid), &tgid))
+        for (int i = 0; i < ABI_HELPER_NAMES; i++) {
+                const volatile uint64_t *name = (const volatile uint64_t *)setting_helper_comms[i];
+
+                if (name[0] && comm[0] == name[0] && comm[1] == name[1])
+                        return true;
+        }
+        return false;
+}
+
+static __always_inline bool select_is_daemon(struct task_struct *task) {
+        uint32_t tgid = BPF_CORE_READ(task, tgid);
+
+        if (setting_namespace && !identity_in_daemon(BPF_CORE_READ(task, group_leader, thread_pid), &tgid))
                 return false;
-        comm_copy((char *)comm, task->comm);
-        return tgid == setting_self_tgid && comm[0] == name[0] && comm[1] == name[1];
+        return tgid == setting_self_tgid;
+}
+
+/*
+ * Whether it is a process of the daemon's own: a child of it, or of such a child (remote-reader.c in core).
+ * Compares names as well: a shell may have started a child before it became the daemon, and a command of
+ * `record` is its child, too. A function of its own as lost_note().
+ */
+static __attribute__((noinline)) bool select_is_helper(struct task_struct *task) {
+        struct task_struct *parent;
+
+        if (!select_has_helper_name(task))
+                return false;
+        parent = KERNEL_POINTER(task, real_parent);
+        return select_is_daemon(parent) ||
+                (select_has_helper_name(parent) && select_is_daemon(BPF_CORE_READ(parent, real_parent)));
 }
 
 /* Whether its name, and its user where that matters, have been rejected. */

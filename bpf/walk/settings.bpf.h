@@ -19,8 +19,8 @@ const volatile uint32_t setting_default_state = ABI_STATE_REJECTED;
 /* The daemon's own tgid, never sampled. */
 const volatile uint32_t setting_self_tgid = 0;
 
-/* Name of the daemon's children that are never sampled either; "" = all of them are. */
-const volatile char setting_helper_comm[KERNEL_COMM_SIZE] = "";
+/* Names of the daemon's children, and of theirs, that are never sampled either; "" = no more of them. */
+const volatile char setting_helper_comms[ABI_HELPER_NAMES][KERNEL_COMM_SIZE] = {};
 
 /* The daemon's PID namespace, 0 if that is the first one (level 0). */
 const volatile uint32_t setting_namespace = 0;

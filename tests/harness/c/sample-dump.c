@@ -349,6 +349,7 @@ static const char *option_text(int argc, char **argv, const char *name) {
 
 int main(int argc, char **argv) {
         _cleanup_(sampler_freep) Sampler *sampler = NULL;
+        const char *const spared[] = { option_text(argc, argv, "spare-children"), NULL };
         const SamplerConfig config = {
                 .frequency = option(argc, argv, "frequency", 99),
                 .depth = option(argc, argv, "depth", ABI_DEFAULT_FRAMES),
@@ -358,7 +359,7 @@ int main(int argc, char **argv) {
                 .watch_targets = option(argc, argv, "watch", 0),
                 .watch_non_targets = option(argc, argv, "watch", 0) == 1,
                 .self_tgid = option(argc, argv, "spare", (uint32_t)getpid()),
-                .helper_comm = option_text(argc, argv, "spare-children"),
+                .helper_comms = spared,
                 .ring_bytes = option(argc, argv, "ring", 0),
                 .btf_path = option_text(argc, argv, "btf"),
                 .stack_bytes = option(argc, argv, "stack-bytes", 0),

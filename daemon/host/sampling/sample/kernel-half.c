@@ -263,9 +263,11 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_starts = config->starts;
         skeleton->rodata->setting_start_wait_ns = config->start_wait_ns;
         skeleton->rodata->setting_self_tgid = config->self_tgid;
-        if (config->helper_comm)
-                memcpy((char *)skeleton->rodata->setting_helper_comm, config->helper_comm,
-                       strnlen(config->helper_comm, sizeof(skeleton->rodata->setting_helper_comm) - 1));
+        for (size_t i = 0; config->helper_comms && config->helper_comms[i] && i < ABI_HELPER_NAMES; i++) {
+                char *name = (char *)skeleton->rodata->setting_helper_comms[i];
+
+                memcpy(name, config->helper_comms[i], strnlen(config->helper_comms[i], ABI_COMM_SIZE - 1));
+        }
         skeleton->rodata->setting_namespace = namespace;
         bpf_map__set_max_entries(skeleton->maps.samples, sample_ring_bytes(config, half->n_online));
         bpf_map__set_max_entries(skeleton->maps.stacks, stack_ring_bytes(config, half->n_online));

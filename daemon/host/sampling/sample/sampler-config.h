@@ -18,6 +18,8 @@
 /* File in which the kernel describes its own types. */
 #define SAMPLER_BTF_PATH "/sys/kernel/btf/vmlinux"
 
+enum { SAMPLER_MAX_HELPERS = ABI_HELPER_NAMES };
+
 /* Processes whose samples found the ring full. */
 typedef struct SamplerLosers {
         uint32_t n_processes;           /* 512 at most */
@@ -39,7 +41,8 @@ typedef struct SamplerConfig {
         uint32_t starts;                /* enum abi_starts: what new processes say of themselves is sent */
         uint64_t start_wait_ns;         /* age up to which those of settled names do not call */
         uint32_t self_tgid;             /* the daemon itself, which is never sampled */
-        const char *helper_comm;        /* name of its children that are not sampled; NULL = sample all */
+        /* names of its children that are not sampled, SAMPLER_MAX_HELPERS at most; NULL = sample all */
+        const char *const *helper_comms;
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
         bool is_patient;                /* the daemon may be held up for seconds, and nothing shall be lost */
         uint32_t stack_bytes;           /* bytes of stack copies, a second and CPU; 0 = none are made */

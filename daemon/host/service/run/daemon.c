@@ -29,6 +29,7 @@
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
 #include "host/service/run/daemon-loop.h"
+#include "host/service/run/own-helpers.h"
 #include "host/service/run/stages.h"
 
 /*
@@ -46,6 +47,11 @@ static int check_summary(const char *path) {
                 return 0;
         log_error("cannot write the summary %s: %s", path, outfile_problem(r));
         return DAEMON_E_UNUSABLE;
+}
+
+/* Zygotes know workers that have ended, too. @userdata: Zygotes; NULL = none. */
+static bool is_ours(const void *userdata, uint32_t pid, const char *comm) {
+        return (userdata && zygotes_is_ours(userdata, pid, comm)) || own_helper_is(pid, comm);
 }
 
 int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, const DaemonSink *sink) {
@@ -68,10 +74,8 @@ int daemon_new(Daemon **daemonp, const Config *config, DaemonTotals *totals, con
         remote_files_limit(group_limit_spare(&daemon->limits.group) / 2);
         r = config_selector_init(&daemon->selection, &config->targets);
         daemon->selector = &daemon->selection.selector;
-        if (totals->zygotes) {
-                daemon->selection.selector.is_ours = zygotes_is_ours;
-                daemon->selection.selector.userdata = totals->zygotes;
-        }
+        daemon->selection.selector.is_ours = is_ours;
+        daemon->selection.selector.userdata = totals->zygotes;
         if (!r)
                 r = check_summary(config->daemon.summary);
         if (!r)

@@ -15,6 +15,7 @@
 #include "host/sampling/aggregate/wait-reason.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/run/daemon-flow.h"
+#include "host/service/run/own-helpers.h"
 
 enum {
         /* room for stack copies, each CPU: 1,000 small or 400 large ones; at 199 Hz never all of it */
@@ -66,7 +67,7 @@ static int make(Daemon *daemon) {
                 .start_wait_ns = MIN(START_WAIT_NS,
                                      START_WAIT_SAMPLES * NS_PER_SEC / (uint64_t)config->sampling.frequency),
                 .self_tgid = (uint32_t)getpid(),
-                .helper_comm = daemon->totals->zygotes ? ZYGOTE_COMM : NULL,
+                .helper_comms = own_helper_comms,
                 .opener = daemon->totals->opener,
                 .obi_map = config->sampling.obi_map,
                 .btf_path = getenv("SPANPROF_BTF"),

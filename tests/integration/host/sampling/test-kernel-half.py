@@ -171,11 +171,20 @@ class KernelHalf(tap.TestCase):
         grandchild = self.spawn(["sh", "-c", f"{tap.VICTIMS}/victim-frames 10 & echo pid $!; wait"])
         grandchild.wait_for(r"^pid (\d+)")
         stranger = int(re.search(r"^pid (\d+)", grandchild.out, re.M)[1])
+        (directory / "victim-frames").symlink_to("/bin/sh")
+        helper = self.spawn([directory / "victim-frames", "-c",
+                             f"{tap.VICTIMS}/victim-frames 10 & echo spared $!; "
+                             f"{directory}/another-name 10 & echo pid $!; wait"])
+        others = int(helper.wait_for(r"^pid (\d+)")[1])
+        helpers = int(re.search(r"^spared (\d+)", helper.out, re.M)[1])
         dump = Dump(self, **{"spare-children": "victim-frames"}, frequency=499, default=UNDECIDED,
                     spare=os.getpid())
-        before = self.cpu_time(spared.pid)
+        before, begun = self.cpu_time(spared.pid), self.cpu_time(helpers)
         dump.wait_samples(30, renamed.pid)
         dump.wait_samples(30, stranger)
+        dump.wait_samples(30, others)
+        dump.wait(lambda: self.cpu_time(helpers) > begun + 0.1, "ticks on a helper's helper")
+        self.assertEqual(dump.samples(helpers), [])
         dump.wait(lambda: self.cpu_time(spared.pid) > before + 0.1, "ticks on the one that is spared")
         dump.row(spared.pid)                            # chosen is chosen
         dump.wait_samples(10, spared.pid)
