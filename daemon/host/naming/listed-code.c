@@ -288,9 +288,7 @@ static int hear_frames(const Looking *looking, const FrameVariables *variables, 
 
 static int read_frames(Looking *looking, const ListedFile *file, FrameSet *set) {
         const FrameMemory memory = { .read = reader_handle_read, .userdata = &looking->handle };
-        const FrameVariables variables = { .lock = file->frames.lock + file->bias,
-                                           .unseen = file->frames.unseen + file->bias,
-                                           .seen = file->frames.seen + file->bias };
+        const FrameVariables variables = frame_variables_at(&file->frames, file->bias);
 
         return looking->worker ? hear_frames(looking, &variables, set)
                                : frame_registry_read(&memory, &variables, set);

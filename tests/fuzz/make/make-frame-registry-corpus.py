@@ -100,6 +100,48 @@ vector[0x210:0x228] = struct.pack("<QQQ", place(0), place(1), 0)
 FILES["sorted-array"] = bytes(vector)
 
 
+NODES, TREE_OBJECTS, TREE_SECTIONS = 0x40, 0x1000, 0x2000
+
+
+def tree(nodes, objects, lock=0, tree_lock=8, root=None, flags=0x7f8):
+    """After a `t`: (type, entries[, lock]) of nodes, the first of which is the root. Entries are numbers: of
+    nodes in inner ones, of objects in leaves."""
+    data = bytearray(TREE_SECTIONS + SECTION_SIZE * objects)
+    data[:32] = struct.pack("<QQQQ", lock, BASE + NODES if root is None else root, 0, tree_lock)
+    for i, (kind, entries, *more) in enumerate(nodes):
+        words = [word for entry in entries for word in
+                 ((2**64 - 1, BASE + NODES + 256 * entry) if kind != 1 else
+                  (0x7f0000000000 - 0x10000 * entry, 64, BASE + TREE_OBJECTS + 48 * entry))]
+        data[NODES + 256 * i:NODES + 256 * (i + 1)] = struct.pack(
+            "<QII30Q", more[0] if more else 4, len(entries), kind, *words[:30], *[0] * (30 - len(words)))
+    for i in range(objects):
+        at = BASE + TREE_SECTIONS + SECTION_SIZE * i
+        part = section(at, [(0x7f0000000000 - 0x10000 * i, 64)])
+        data[TREE_OBJECTS + 48 * i:TREE_OBJECTS + 48 * (i + 1)] = struct.pack(
+            "<QQQQQQ", 2**64 - 1, 0, 0, at, flags, 2**64 - 1)
+        data[at - BASE:at - BASE + len(part)] = part
+    return b"t" + bytes(data)
+
+
+FILES |= {
+    "t-empty": tree([], 0, root=0),
+    "t-leaf": tree([(1, range(3))], 3),
+    "t-full": tree([(1, range(10))], 10),
+    "t-inner": tree([(0, [1, 2]), (1, range(5)), (1, range(5, 9))], 9),
+    "t-deep": tree([(0, [1]), (0, [2]), (0, [3]), (1, [0])], 1),
+    "t-circle": tree([(0, [0] * 15)], 0),
+    "t-circles": tree([(0, [1, 0]), (0, [1, 0])], 0),
+    "t-held": tree([(1, [0], 5)], 1),
+    "t-tree-held": tree([(1, [0])], 1, tree_lock=1),
+    "t-mutex-held": tree([(1, [0])], 1, lock=1),
+    "t-free-node": tree([(2, [0])], 1),
+    "t-many": tree([(1, range(11))], 11),
+    "t-nowhere": tree([(1, [0])], 1, root=BASE - 8),
+    "t-sorted": tree([(1, [0])], 1, flags=0x7f9),
+    "t-same": tree([(1, [0] * 10)], 1),
+}
+
+
 def cluster(low, high, runs, frames, n_runs=None, size=None):
     return struct.pack("<QQII", low, high, n_runs if n_runs is not None else len(runs),
                        size if size is not None else len(frames)) + \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-made FRAMES [map|gdb] [writable|change|seldom]: runs code that it makes, x86-64 only
+ * victim-made FRAMES [map|gdb] [writable|change|seldom|crowd]: runs code that it makes, x86-64 only
  *
  *     main → run → made_top → made_mid → made_hot
  *
@@ -13,6 +13,7 @@
  * written while it runs, but with `writable`. `change`: again and again other code takes its place, at the
  * same addresses and registered in the same place, whose frames are larger. Where the return address was
  * before, they have one of decoy(), which calls nothing of this. `seldom`: the same, some times a second.
+ * `crowd`: 400 other functions are registered around it first, 400 after it, and each fourth of them goes.
  * Prints `pid N`, then runs until it is killed.
  */
 #include <stdbool.h>
@@ -24,7 +25,7 @@
 #include "made-frames.h"
 #include "victim.h"
 
-enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT, FRAME = 24, LARGE_FRAME = 56 };
+enum { N_MADE = 3, SLOT = 64, HELPER = N_MADE * SLOT, FRAME = 24, LARGE_FRAME = 56, N_CROWD = 400 };
 
 static const char *const names[N_MADE] = { "made_top", "made_mid", "made_hot" };
 static uint8_t *code;
@@ -116,6 +117,26 @@ static void make(const char *forms, uint8_t frame, bool is_writable) {
                 protect(PROT_READ | PROT_EXEC);
 }
 
+/* Functions that nobody calls, in memory of their own; some lie before the code, and some behind it. */
+static void register_crowd(void) {
+        uint8_t *sections = calloc(N_CROWD, MADE_FRAMES_SIZE);
+        uint8_t *other = mmap(NULL, N_CROWD * SLOT, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                              0);
+
+        if (!sections || other == MAP_FAILED) {
+                perror("victim-made");
+                exit(1);
+        }
+        for (unsigned i = 0; i < N_CROWD; i++) {
+                const MadeFunctionFrame function = { other + i * SLOT, SLOT, FRAME, 0 };
+
+                made_frames(sections + i * MADE_FRAMES_SIZE, &function, 1, 0);
+                __register_frame(sections + i * MADE_FRAMES_SIZE);
+        }
+        for (unsigned i = 0; i < N_CROWD; i += 4)
+                __deregister_frame(sections + i * MADE_FRAMES_SIZE);
+}
+
 static void say(FILE *to, unsigned i) {
         fprintf(to, "%lx %x %s\n", (unsigned long)(uintptr_t)(code + i * SLOT), SLOT, names[i]);
 }
@@ -181,7 +202,11 @@ int main(int argc, char **argv) {
         }
         is_writable = !strchr(forms, 'r') || !strcmp(how, "writable");
         in_decoy = decoy(1);
+        if (!strcmp(how, "crowd"))
+                register_crowd();
         make(forms, FRAME, is_writable);
+        if (!strcmp(how, "crowd"))
+                register_crowd();
         if (argc > 2 && !strcmp(argv[2], "gdb"))
                 register_image();
         else if (argc > 2 && !strcmp(argv[2], "map"))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Fuzz: frames that nobody has registered. The input is memory with the mutex and both lists at its begin, or
- * after an `a` what a worker has made of some. Whatever it says, reads come to an end, and what is made of it
- * passes the daemon's check. Recipe of the corpus: make-frame-registry-corpus.py.
+ * Fuzz: frames that nobody has registered. The input is memory with the mutex and both lists at its begin,
+ * after a `t` memory with a mutex and a tree, or after an `a` what a worker has made of some. Whatever it
+ * says, reads come to an end, and what is made of it passes the daemon's check. Recipe of the corpus:
+ * make-frame-registry-corpus.py.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
         BASE = 0x20000000,
-        /* twice: mutex, heads, objects, arrays, and pages of sections */
-        MAX_READS = 2 * (4 + 4 * FRAME_REGISTRY_MAX_OBJECTS + (FRAME_REGISTRY_MAX_BYTES >> 12) +
+        /* twice: mutex, heads, nodes, objects, arrays, and pages of sections */
+        MAX_READS = 2 * (4 + 5 * FRAME_REGISTRY_MAX_OBJECTS + (FRAME_REGISTRY_MAX_BYTES >> 12) +
                          3 * FRAME_REGISTRY_MAX_OBJECTS),
 };
 
@@ -75,8 +76,11 @@ static void hear(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        const FrameVariables variables = { .lock = BASE, .seen = BASE + 8, .unseen = BASE + 16 };
-        Memory memory = { .data = data, .size = size };
+        const bool is_tree = size && data[0] == 't';
+        const FrameVariables variables = { .lock = BASE,
+                                           .seen = is_tree ? 0 : BASE + 8,
+                                           .unseen = is_tree ? BASE + 8 : BASE + 16 };
+        Memory memory = { .data = data + is_tree, .size = size - is_tree };
         const FrameMemory reader = { .read = read_memory, .userdata = &memory };
         FrameSet set = { 0 };
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers at run time that keep no frame pointer: Mono's, and LLVM's in PostgreSQL and numba."""
+"""Compilers at run time that keep no frame pointer: Mono's, and LLVM's in PostgreSQL and numba; and a program that
+registers its code with the libgcc of another release."""
 import oracle
 
 oracle.enter()
@@ -10,11 +11,13 @@ import pathlib
 import re
 import shutil
 
+import fresh
 import otlp_read
 import session
 import tap
 
 TRUNCATED = "profile.stack.truncated"
+WHOLE = ("made_hot", "made_mid", "made_top", "run", "main")
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 PROGRAM = """
 using System.Runtime.CompilerServices;
@@ -147,6 +150,46 @@ class Made(session.NamingCase):
         self.assertLessEqual(known, set(ours), (ours, known))
         self.assertGreater(sum(n for caller, n in ours.items() if caller in known), 0.8 * sum(ours.values()),
                            (ours, known))
+
+    def registered_elsewhere(self, suite, *how):
+        """
+        Stacks of victim-made in a Debian whose libgcc keeps a tree, once that is read: how many are whole,
+        and all by (functions, why they end).
+        """
+        root = fresh.Root(self, "libgcc", ["libgcc-s1"], suite)
+        shutil.copy(tap.VICTIMS / "victim-made", root.path / "root/victim-made")
+        victim = root.spawn(self, "exec ./victim-made rrr map " + " ".join(how))
+        pid = int(victim.wait_for(r"^pid (\d+)")[1])
+        run = self.start("--pid", pid, "--frequency", 499, "--symbols=local")
+        self.wait_named(run, pid, "made_hot")
+        session.wait_cpu([pid], 2.0)
+        samples = sorted(run.stop().of(pid), key=lambda sample: sample.time_ns)
+        stacks = [[frame.name for frame in user_frames(sample)] for sample in samples]
+        first = next((i for i, (sample, names) in enumerate(zip(samples, stacks))
+                      if TRUNCATED not in sample.attributes and len(names) >= len(WHOLE)), len(stacks))
+        found = collections.Counter((tuple(names[:names.index("main") + 1] if "main" in names else names),
+                                     sample.attributes.get(TRUNCATED))
+                                    for sample, names in list(zip(samples, stacks))[first:])
+        self.assertGreater(sum(found.values()), 200, found)
+        for names, why in found:
+            self.assertNotIn("decoy", names, found)
+            if not why and names[0] == "made_hot":
+                for name, right in zip(names, WHOLE):  # names of the file may come later
+                    self.assertIn(name, ("", right), found)
+        return sum(n for (names, why), n in found.items() if not why and names[:3] == WHOLE[:3]), found
+
+    def test_registered_frames_of_trixies_libgcc_lead_to_every_caller(self):
+        for how in ((), ("crowd",)):
+            whole, found = self.registered_elsewhere("trixie", *how)
+            self.assertGreater(whole, 0.95 * sum(found.values()), found)
+
+    def test_registered_frames_of_sids_libgcc_lead_to_every_caller(self):
+        whole, found = self.registered_elsewhere("sid", "crowd")
+        self.assertGreater(whole, 0.95 * sum(found.values()), found)
+
+    def test_trixies_frames_of_code_that_is_replaced_are_right_or_said_to_be_unknown(self):
+        whole, found = self.registered_elsewhere("trixie", "seldom")
+        self.assertGreater(whole, 0, found)
 
     def backtraces(self, pid, n):
         again = ("bt", "detach", "shell sleep 0.05", f"attach {pid}")

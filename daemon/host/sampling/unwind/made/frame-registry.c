@@ -10,6 +10,16 @@
  * A search moves an object to `seen` and sorts it: then a vector of FDEs stands in place of the section, which
  * begins with the section's address. An object may also be of an array of sections.
  *
+ * From gcc 13 on there is a tree of such objects by the addresses of their code (unwind-dw2-btree.h):
+ *
+ *     libgcc_s.so.1    root ─┐, 0, lock 24
+ *     heap             node { lock 8, 2 entries, inner: { up to 0x7f31c000ffff, child ─┐ }, … }
+ *     heap             node { lock 4, 10 entries, leaf: { 0x7f31c0000000, 96, object }, … } ←┘
+ *
+ * Whoever changes a node sets bit 0 of its lock, and then adds 4. The tree's own lock does the same when a
+ * change begins. A node that has the same even lock and the same bytes in both reads was so in between. So
+ * there was a moment, between the reads, at which all was as it was read. Objects are sorted under the mutex.
+ *
  * Entries are handed on as they are. Only two fields are another place's, and are written anew: an FDE's
  * distance to its CIE, and that of its code.
  *
@@ -61,12 +71,16 @@ typedef struct Lists {
         uint32_t n_objects;
         uint64_t n_bytes;
         uint32_t n_malformed, n_over_cap;
+        uint64_t *nodes;                /* of a tree: those to read, from the root on */
+        uint32_t n_nodes, nodes_room;
+        uint64_t hash;                  /* of a tree: of its nodes and locks */
 } Lists;
 
 static void free_lists(Lists *lists) {
         for (uint32_t i = 0; i < lists->n; i++)
                 free(lists->sections[i].data);
         free(lists->sections);
+        free(lists->nodes);
 }
 
 void frame_set_deinit(FrameSet *set) {
@@ -215,6 +229,94 @@ static int follow_list(Lists *lists, uint64_t head) {
         return r;
 }
 
+/* ---- the tree ---- */
+
+enum {
+        NODE_IS_CHANGED = 1,            /* bit of its lock */
+        NODE_INNER = 0,
+        NODE_LEAF = 1,
+        NODE_WORDS = 30,
+        INNER_WORDS = 2,                /* of an entry: up to which address, child */
+        LEAF_WORDS = 3,                 /* address, bytes, object */
+};
+
+/* libgcc's struct btree_node. */
+typedef struct FrameNode {
+        uint64_t lock;
+        uint32_t n, type;
+        uint64_t words[NODE_WORDS];
+} FrameNode;
+
+/* Return: as add_section(). */
+static int add_node(Lists *lists, uint64_t address) {
+        int r;
+
+        if (lists->n_nodes == FRAME_REGISTRY_MAX_OBJECTS) {
+                lists->n_over_cap++;
+                return 0;
+        }
+        r = array_reserve(&lists->nodes, &lists->nodes_room, lists->n_nodes + 1u, 16);
+        if (!r)
+                lists->nodes[lists->n_nodes++] = address;
+        return r;
+}
+
+/* An entry of a leaf. Return: as add_section(). */
+static int add_entry(Lists *lists, uint64_t address) {
+        FrameObject object = { 0 };
+
+        if (lists->n_objects == FRAME_REGISTRY_MAX_OBJECTS) {
+                lists->n_over_cap++;
+                return 0;
+        }
+        lists->n_objects++;
+        if (!read_memory(lists->memory, address, &object, offsetof(FrameObject, next))) {
+                lists->n_malformed++;
+                return 0;
+        }
+        return add_object(lists, &object);
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int follow_node(Lists *lists, uint64_t address) {
+        FrameNode node;
+        uint32_t words;
+        int r = 0;
+
+        if (!read_memory(lists->memory, address, &node, sizeof(node))) {
+                lists->n_malformed++;
+                return 0;
+        }
+        if (node.lock & NODE_IS_CHANGED)
+                return FRAME_REGISTRY_E_CHANGED;
+        lists->hash = (lists->hash * 31 + address) * 31 + hash_bytes(&node, sizeof(node));
+        words = node.type == NODE_LEAF ? LEAF_WORDS : INNER_WORDS;
+        if (node.type > NODE_LEAF || node.n > NODE_WORDS / words) {
+                lists->n_malformed++;
+                return 0;
+        }
+        for (uint32_t i = 0; i < node.n && !r; i++)
+                r = node.type == NODE_LEAF ? add_entry(lists, node.words[i * LEAF_WORDS + 2])
+                                           : add_node(lists, node.words[i * INNER_WORDS + 1]);
+        return r;
+}
+
+/* Return: as follow_node(). */
+static int follow_tree(Lists *lists, uint64_t tree) {
+        uint64_t root, lock;
+        int r = 0;
+
+        if (!read_memory(lists->memory, tree + FRAME_TREE_LOCK, &lock, sizeof(lock)) ||
+            lock & NODE_IS_CHANGED || !read_memory(lists->memory, tree, &root, sizeof(root)))
+                return FRAME_REGISTRY_E_CHANGED;
+        lists->hash = lock;
+        if (root)
+                r = add_node(lists, root);
+        for (uint32_t i = 0; i < lists->n_nodes && !r; i++)
+                r = follow_node(lists, lists->nodes[i]);
+        return r;
+}
+
 /* The lock of a mutex: its first word (glibc), or the second (musl), of which the other is 0 here. */
 static bool is_free(const FrameMemory *memory, uint64_t lock) {
         uint64_t word;
@@ -226,10 +328,10 @@ static bool is_free(const FrameMemory *memory, uint64_t lock) {
 static int read_lists(Lists *lists, const FrameVariables *variables) {
         int r = is_free(lists->memory, variables->lock) ? 0 : FRAME_REGISTRY_E_CHANGED;
 
-        if (!r)
-                r = follow_list(lists, variables->unseen);
-        if (!r)
-                r = follow_list(lists, variables->seen);
+        if (!r && !variables->seen)
+                r = follow_tree(lists, variables->unseen);
+        else if (!r)
+                r = follow_list(lists, variables->unseen) ?: follow_list(lists, variables->seen);
         if (!r && !is_free(lists->memory, variables->lock))
                 r = FRAME_REGISTRY_E_CHANGED;
         return r;
@@ -237,7 +339,7 @@ static int read_lists(Lists *lists, const FrameVariables *variables) {
 
 static bool are_equal(const Lists *a, const Lists *b) {
         if (a->n != b->n || a->n_objects != b->n_objects || a->n_malformed != b->n_malformed ||
-            a->n_over_cap != b->n_over_cap)
+            a->n_over_cap != b->n_over_cap || a->hash != b->hash)
                 return false;
         for (uint32_t i = 0; i < a->n; i++)
                 if (a->sections[i].begin != b->sections[i].begin ||

@@ -13,9 +13,20 @@
  * and `seen` is the other one that the second function loads. Each has to be the only one of its kind in
  * memory that stays writable.
  *
+ * gcc 13 and later keep a tree by address, with locks of its own. The mutex is that of who sorts an object
+ * (Debian 13's):
+ *
+ *     __register_frame_info_bases            _Unwind_Find_FDE
+ *         lea 0x2c290(%rip),%rdi   another       mov 0x2c2b0(%rip),%rax   the tree: its root
+ *         lea 0x2c2b0(%rip),%rdi   the tree      mov 0x2c2c0(%rip),%rax   its lock, 16 bytes behind
+ *                                                lea 0x2c260(%rip),%rdi   mutex
+ *
+ * So the tree is what the first function takes the address of and the second one loads, with what lies 16
+ * bytes behind. The other tree (from gcc 14 on) has the same objects by the address of their section. The
+ * first function may end with a jump to one that does its work (Debian sid's), which is read in its place.
+ *
  * Code is not decoded: any seven bytes that look like such an instruction count. One that is none would have
- * to name a variable by chance, and then there are two, and the library is refused. So are gcc 13 and later,
- * which keep a tree.
+ * to name a variable by chance, and then there are two, and the library is refused.
  */
 #include "host/sampling/unwind/made/frame-variables.h"
 
@@ -28,6 +39,9 @@ enum {
         OP_LOAD = 0x8b,
         OP_STORE = 0x89,
         OP_ADDRESS = 0x8d,
+        OP_JUMP = 0xe9,
+        JUMP = 5,                       /* bytes: opcode, distance */
+        FRAME_TAIL = 512,               /* bytes that are read of a function without a symbol */
 };
 
 /* Whether 8 bytes at an ELF address are a variable: in writable memory, also once the loader is done. */
@@ -98,6 +112,40 @@ static uint64_t only_variable(const DynamicImage *image, const FrameCode *code, 
         return only;
 }
 
+FrameVariables frame_variables_at(const FrameVariables *variables, uint64_t bias) {
+        return (FrameVariables){ .lock = variables->lock + bias,
+                                 .unseen = variables->unseen + bias,
+                                 .seen = variables->seen ? variables->seen + bias : 0 };
+}
+
+/* The only tree. Return: 0 = there is none, or there are several. */
+static uint64_t only_tree(const DynamicImage *image, const FrameCode *registrar, const FrameCode *finder) {
+        uint64_t address, only = 0;
+        uint32_t at = 0;
+
+        while ((address = next_variable(image, finder, OP_LOAD, &at))) {
+                if (!names(image, registrar, OP_ADDRESS, address) ||
+                    !names(image, finder, OP_LOAD, address + FRAME_TREE_LOCK))
+                        continue;
+                if (only && only != address)
+                        return 0;
+                only = address;
+        }
+        return only;
+}
+
+static int learn_tree(const DynamicImage *image, const FrameCode *registrar, const FrameCode *finder,
+                      FrameVariables *variables) {
+        FrameVariables found = { .unseen = only_tree(image, registrar, finder),
+                                 .lock = only_variable(image, finder, OP_ADDRESS, 0, false) };
+
+        if (!found.unseen || !found.lock ||
+            (found.lock >= found.unseen && found.lock <= found.unseen + FRAME_TREE_LOCK))
+                return FRAME_VARIABLES_E_UNKNOWN;
+        *variables = found;
+        return 0;
+}
+
 int frame_variables_learn(const DynamicImage *image, const FrameCode *registrar, const FrameCode *finder,
                           FrameVariables *variables) {
         FrameVariables found = { .unseen = only_variable(image, registrar, OP_LOAD, 0, true),
@@ -107,7 +155,7 @@ int frame_variables_learn(const DynamicImage *image, const FrameCode *registrar,
         if (!found.unseen || !found.lock || !found.seen || found.lock == found.unseen ||
             found.lock == found.seen || !names(image, finder, OP_LOAD, found.unseen) ||
             !names(image, finder, OP_ADDRESS, found.lock))
-                return FRAME_VARIABLES_E_UNKNOWN;
+                return learn_tree(image, registrar, finder, variables);
         *variables = found;
         return 0;
 }
@@ -127,12 +175,29 @@ static int read_code(const DynamicImage *image, const char *name, uint8_t bytes[
         return 0;
 }
 
+/* The code that @code ends with a jump to. Return: whether it does. */
+static bool read_tail(const DynamicImage *image, const FrameCode *code, uint8_t bytes[FRAME_TAIL],
+                      FrameCode *tail) {
+        int32_t distance;
+
+        if (code->size < JUMP || code->bytes[code->size - JUMP] != OP_JUMP)
+                return false;
+        memcpy(&distance, code->bytes + code->size - sizeof(distance), sizeof(distance));
+        *tail = (FrameCode){ bytes, FRAME_TAIL, code->address + code->size + (uint64_t)(int64_t)distance };
+        return dynamic_image_read(image, tail->address, bytes, FRAME_TAIL);
+}
+
 int frame_variables_find(const DynamicImage *image, FrameVariables *variables) {
-        uint8_t registrar_bytes[FRAME_MAX_FUNCTION], finder_bytes[FRAME_MAX_FUNCTION];
-        FrameCode registrar, finder;
+        uint8_t registrar_bytes[FRAME_MAX_FUNCTION], finder_bytes[FRAME_MAX_FUNCTION], tail_bytes[FRAME_TAIL];
+        FrameCode registrar, finder, tail;
         int r = read_code(image, "__register_frame_info_bases", registrar_bytes, &registrar);
 
         if (!r)
                 r = read_code(image, "_Unwind_Find_FDE", finder_bytes, &finder);
-        return r ? r : frame_variables_learn(image, &registrar, &finder, variables);
+        if (r)
+                return r;
+        r = frame_variables_learn(image, &registrar, &finder, variables);
+        if (r && read_tail(image, &registrar, tail_bytes, &tail))
+                r = frame_variables_learn(image, &tail, &finder, variables);
+        return r;
 }

@@ -14,12 +14,18 @@
 
 #include "host/sampling/process/dynamic-symbol.h"
 
-enum { FRAME_MAX_FUNCTION = 4096 };     /* bytes of a function that are read; a larger one is refused */
+enum {
+        FRAME_MAX_FUNCTION = 4096,      /* bytes of a function that are read; a larger one is refused */
+        FRAME_TREE_LOCK = 16,           /* place of the lock in a tree: root, free nodes, lock */
+};
 
 typedef struct FrameVariables {
         uint64_t lock;                  /* a mutex; addresses, as the next */
-        uint64_t unseen, seen;          /* the heads of both lists */
+        uint64_t unseen, seen;          /* the heads of both lists; seen 0 = `unseen` is a tree's begin */
 } FrameVariables;
+
+/* The same, @bias bytes further. */
+FrameVariables frame_variables_at(const FrameVariables *variables, uint64_t bias);
 
 enum {
         _FRAME_VARIABLES_E_SUCCESS,

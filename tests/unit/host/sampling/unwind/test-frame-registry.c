@@ -402,6 +402,155 @@ Test(frame_registry, is_refused_if_a_worker_sends_nonsense) {
         cr_assert(frame_set_check(set.data, set.size, 1));
 }
 
+/* ---- a tree ---- */
+
+/* libgcc's own forms, from gcc 13 on. */
+typedef struct FrameNode {
+        uint64_t lock;
+        uint32_t n, type;
+        uint64_t words[30];
+} FrameNode;
+
+static struct {
+        uint64_t lock, root, free, tree_lock;
+} tree;
+static FrameNode nodes[3];
+
+static void put_leaf(FrameNode *node, unsigned i) {
+        node->type = 1;
+        node->words[node->n * 3] = (uintptr_t)code + i * AREA;
+        node->words[node->n * 3 + 1] = 0x180;
+        node->words[node->n * 3 + 2] = (uintptr_t)&objects[i];
+        node->n++;
+}
+
+/* Two leaves of two objects under a root. */
+static void make_tree(void) {
+        make_lists(4);
+        for (unsigned i = 0; i < 4; i++)
+                objects[i].next = 16;           /* not there from gcc 13 on */
+        memset(nodes, 0, sizeof(nodes));
+        nodes[0] = (FrameNode){ .lock = 8, .n = 2,
+                                .words = { (uintptr_t)code + 2 * AREA, (uintptr_t)&nodes[1], UINT64_MAX,
+                                           (uintptr_t)&nodes[2] } };
+        for (unsigned i = 0; i < 4; i++)
+                put_leaf(&nodes[1 + i / 2], i);
+        tree.lock = 0;
+        tree.root = (uintptr_t)&nodes[0];
+        tree.tree_lock = 24;
+}
+
+static int read_tree(void) {
+        const FrameVariables own = { .lock = (uintptr_t)&tree.lock, .unseen = (uintptr_t)&tree.root };
+
+        frame_set_deinit(&set);
+        n_reads = 0;
+        return frame_registry_read(&memory, &own, &set);
+}
+
+Test(frame_registry, gives_rows_of_a_tree) {
+        FrameView view;
+        Table table;
+
+        make_tree();
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 8);
+        cr_assert_eq(set.n_malformed + set.n_over_cap, 0);
+        view = first_view();
+        table = make_table(&view);
+        for (unsigned i = 0; i < 4; i++)
+                cr_assert_eq(distance_at(&table, code + i * AREA + 0x104), 24);
+        table_deinit(&table);
+        tree.root = 0;
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 0);
+}
+
+Test(frame_registry, is_void_while_a_lock_of_the_tree_is_held) {
+        make_tree();
+        tree.lock = 1;
+        cr_assert_eq(read_tree(), FRAME_REGISTRY_E_CHANGED);
+        make_tree();
+        tree.tree_lock |= 1;
+        cr_assert_eq(read_tree(), FRAME_REGISTRY_E_CHANGED);
+        for (unsigned i = 0; i < 3; i++) {
+                make_tree();
+                nodes[i].lock |= 1;
+                cr_assert_eq(read_tree(), FRAME_REGISTRY_E_CHANGED);
+                make_tree();
+                nodes[i].lock |= 2;             /* somebody waits for it, and nobody has it */
+                cr_assert_eq(read_tree(), 0);
+        }
+}
+
+static void change_leaf(unsigned n) {
+        if (n == change_at)
+                nodes[2].lock += 4;
+}
+
+static void change_root(unsigned n) {
+        if (n == change_at)
+                tree.tree_lock += 4;
+}
+
+static void take_entry_out(unsigned n) {
+        if (n == change_at)
+                nodes[1].n--;
+}
+
+/*
+ * A read has 15 accesses here: mutex, lock, root, three nodes with four objects and four sections behind
+ * them, mutex.
+ */
+Test(frame_registry, is_void_if_the_tree_changes_between_two_reads) {
+        make_tree();
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(n_reads, 30);
+        for (change_at = 1; change_at <= 32; change_at++) {
+                make_tree();
+                at_read = change_leaf;
+                cr_assert_eq(read_tree(), change_at >= 11 && change_at <= 25 ? FRAME_REGISTRY_E_CHANGED : 0,
+                             "%u", change_at);
+                make_tree();
+                at_read = change_root;
+                cr_assert_eq(read_tree(), change_at >= 3 && change_at <= 17 ? FRAME_REGISTRY_E_CHANGED : 0,
+                             "%u", change_at);
+                make_tree();
+                at_read = take_entry_out;
+                cr_assert_eq(read_tree(), change_at >= 6 && change_at <= 20 ? FRAME_REGISTRY_E_CHANGED : 0,
+                             "%u", change_at);
+        }
+}
+
+Test(frame_registry, ends_circles_of_nodes_and_refuses_what_is_none) {
+        make_tree();
+        for (unsigned i = 0; i < 15; i++)
+                nodes[0].words[2 * i + 1] = (uintptr_t)&nodes[0];
+        nodes[0].n = 15;
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_gt(set.n_over_cap, 0);
+        make_tree();
+        nodes[1].type = 2;                      /* free */
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(set.n_malformed, 1);
+        make_tree();
+        nodes[1].n = 11;
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(set.n_malformed, 1);
+        make_tree();
+        nodes[0].n = 16;
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 0);
+        make_tree();
+        nodes[0].words[1] = 16;                 /* unmapped */
+        nodes[2].words[2] = 16;
+        cr_assert_eq(read_tree(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 2);
+}
+
 /* ---- this process' own libgcc ---- */
 
 extern void __register_frame(void *), __deregister_frame(void *);
@@ -421,9 +570,7 @@ static bool find_own(FrameVariables *found) {
         r = frame_variables_find(&image, found);
         if (r)
                 return false;
-        found->lock += (uintptr_t)where.dli_fbase;
-        found->seen += (uintptr_t)where.dli_fbase;
-        found->unseen += (uintptr_t)where.dli_fbase;
+        *found = frame_variables_at(found, (uintptr_t)where.dli_fbase);
         return true;
 }
 
@@ -538,6 +685,44 @@ Test(frame_variables, are_refused_where_there_are_others) {
         cr_assert_eq(LEARN(registers, other_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
         cr_assert_eq(LEARN(odd, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
         cr_assert_eq(LEARN(beyond, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(found.lock, 0);
+}
+
+enum { TREE = DATA + 0x2b0, TREE_LOCK = TREE + 16, OTHER_TREE = DATA + 0x290 };
+
+/* As gcc 14's. That of gcc 13 has one tree. */
+static const Named inserts[] = { { ADDRESS, OTHER_TREE }, { ADDRESS, TREE } };
+static const Named searches[] = { { LOAD, TREE }, { LOAD, TREE_LOCK }, { LOAD, TREE }, { ADDRESS, LOCK },
+                                  { ADDRESS, LOCK } };
+
+Test(frame_variables, are_a_tree_where_code_names_one) {
+        FrameVariables found = variables;
+
+        cr_assert_eq(LEARN(inserts, searches, &found), 0);
+        cr_assert_eq(found.lock, LOCK);
+        cr_assert_eq(found.unseen, TREE);
+        cr_assert_eq(found.seen, 0);
+        cr_assert_eq(frame_variables_at(&found, 0x1000).unseen, TREE + 0x1000);
+        cr_assert_eq(frame_variables_at(&found, 0x1000).seen, 0);
+}
+
+Test(frame_variables, are_refused_where_no_tree_is_the_only_one) {
+        static const Named no_lock[] = { { LOAD, TREE }, { ADDRESS, LOCK } };
+        static const Named no_mutex[] = { { LOAD, TREE }, { LOAD, TREE_LOCK } };
+        static const Named two_mutexes[] = { { LOAD, TREE }, { LOAD, TREE_LOCK }, { ADDRESS, LOCK },
+                                             { ADDRESS, LOCK + 0x30 } };
+        static const Named two_trees[] = { { LOAD, TREE }, { LOAD, TREE_LOCK }, { LOAD, OTHER_TREE },
+                                           { LOAD, OTHER_TREE + 16 }, { ADDRESS, LOCK } };
+        static const Named own_lock[] = { { LOAD, TREE }, { LOAD, TREE_LOCK }, { ADDRESS, TREE_LOCK } };
+        static const Named others[] = { { ADDRESS, OTHER_TREE } };
+        FrameVariables found = variables;
+
+        cr_assert_eq(LEARN(inserts, no_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(inserts, no_mutex, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(inserts, two_mutexes, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(inserts, two_trees, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(inserts, own_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN(others, searches, &found), FRAME_VARIABLES_E_UNKNOWN);
         cr_assert_eq(found.lock, 0);
 }
 
