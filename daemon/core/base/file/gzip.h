@@ -28,3 +28,9 @@ int gzip_compress(const void *data, size_t size, uint8_t **datap, size_t *sizep)
  * Return: 0, GZIP_E_*, -ENOMEM.
  */
 int gzip_expand(const void *data, size_t size, size_t max, uint8_t **datap, size_t *sizep);
+
+/*
+ * Expands a stream of zlib (RFC 1950) that makes @n_to bytes exactly, without more memory than those.
+ * Return: 0, GZIP_E_MALFORMED, -ENOMEM.
+ */
+int zlib_expand(const void *data, size_t size, void *to, size_t n_to);

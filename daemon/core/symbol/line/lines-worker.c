@@ -37,12 +37,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/elf/go-lines.h"
+#include "core/base/elf/unpacked.h"
 #include "core/base/file/file.h"
 #include "core/base/sandbox/landlock.h"
 #include "core/base/sandbox/rights.h"
@@ -733,33 +733,31 @@ int lines_worker(void) {
 
 /* ---- in a worker without rights ---- */
 
-/*
- * Maps the whole file: what is read of it is paged in. libelf notes in the headers of sections that it has
- * unpacked them, so these pages alone can be written. Return: NULL = it cannot be had, or is no ELF64.
- */
-static Elf *map_elf(int fd, uint64_t size) {
-        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from, end;
-        char *data = size < sizeof(Elf64_Ehdr) ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-        Elf64_Ehdr header;
+/* Where variables lie, macros and the like: of 10 MB that glibc's DWARF unpacks to, 3 are such. */
+static bool is_wanted(const char *name) {
+        static const char *const unwanted[] = { ".debug_loc",       ".debug_loclists", ".debug_frame",
+                                                ".debug_macro",     ".debug_macinfo",  ".debug_pubnames",
+                                                ".debug_pubtypes",  ".debug_names",    ".debug_gnu_pubnames",
+                                                ".debug_gnu_pubtypes" };
 
-        if (data == MAP_FAILED)
-                return NULL;
-        memcpy(&header, data, sizeof(header));
-        from = header.e_shoff & ~(page - 1);
-        end = header.e_shoff + header.e_shnum * (uint64_t)sizeof(Elf64_Shdr);
-        if (header.e_shoff > size || end > size || mprotect(data + from, end - from, PROT_READ | PROT_WRITE))
-                return NULL;
-        elf_version(EV_CURRENT);
-        return elf_memory(data, size);
+        for (size_t i = 0; i < ARRAY_SIZE(unwanted); i++)
+                if (!strcmp(name, unwanted[i]))
+                        return false;
+        return true;
 }
 
 /* Return: NULL = the file has no DWARF that can be read here. */
 static Dwarf *dwarf_in_memory(int fd, uint64_t size) {
-        Elf *elf = map_elf(fd, size);
         GElf_Shdr section;
         Elf_Scn *at = NULL;
-        size_t names;
+        size_t names, mapped;
+        char *data;
+        Elf *elf;
 
+        if (unpacked_map(fd, size, is_wanted, &data, &mapped))
+                return NULL;
+        elf_version(EV_CURRENT);
+        elf = elf_memory(data, mapped);
         if (!elf || elf_getshdrstrndx(elf, &names))
                 return NULL;
         while ((at = elf_nextscn(elf, at))) {

@@ -88,3 +88,18 @@ Test(gzip_compress, gives_back_what_went_in) {
                 cr_assert(!memcmp(data, noise, size));
         }
 }
+
+/* python3 -c 'import zlib; print(zlib.compress(b"hello\n").hex(","))' */
+static const uint8_t zlib_hello[] = { 0x78, 0x9c, 0xcb, 0x48, 0xcd, 0xc9, 0xc9,
+                                      0xe7, 0x02, 0x00, 0x08, 0x4b, 0x02, 0x1f };
+
+Test(zlib_expand, makes_just_the_bytes_that_are_announced) {
+        char to[7] = "-------";
+
+        cr_assert_eq(zlib_expand(zlib_hello, sizeof(zlib_hello), to, 6), 0);
+        cr_assert_arr_eq(to, "hello\n-", 7);
+        cr_assert_eq(zlib_expand(zlib_hello, sizeof(zlib_hello), to, 7), GZIP_E_MALFORMED);
+        cr_assert_eq(zlib_expand(zlib_hello, sizeof(zlib_hello), to, 5), GZIP_E_MALFORMED);
+        cr_assert_eq(zlib_expand(zlib_hello, sizeof(zlib_hello) - 1, to, 6), GZIP_E_MALFORMED);
+        cr_assert_eq(zlib_expand(hello, sizeof(hello), to, 6), GZIP_E_MALFORMED);
+}
