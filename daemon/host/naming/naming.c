@@ -137,11 +137,11 @@ FramesNaming naming_hooks(Naming *naming) {
 
 /* ---- between samples, and at the end of a window ---- */
 
-int naming_work(Naming *naming, bool is_near_end, uint64_t told_ns) {
+int naming_work(Naming *naming, bool sends_all, uint64_t left_ns, uint64_t told_ns) {
         int r = 0;
 
         if (naming->objects)
-                r = object_names_work(naming->objects, is_near_end);
+                r = object_names_work(naming->objects, sends_all, left_ns);
         if (!r && naming->code)
                 r = code_names_work(naming->code, told_ns);
         return r ? error_fold(r) : 0;
@@ -149,7 +149,7 @@ int naming_work(Naming *naming, bool is_near_end, uint64_t told_ns) {
 
 int naming_window(Naming *naming, Window *window, uint64_t told_ns) {
         uint64_t begin_ns = clock_monotonic_ns();
-        int r = naming_work(naming, true, told_ns);
+        int r = naming_work(naming, true, UINT64_MAX, told_ns);
 
         if (!r && naming->objects)
                 r = object_names_apply(naming->objects, window);

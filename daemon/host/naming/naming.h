@@ -53,10 +53,10 @@ DEFINE_CLEANUP(Naming, naming_free)
 FramesNaming naming_hooks(Naming *naming);
 
 /*
- * Between samples: sends questions, takes answers in. @is_near_end: the window ends soon, so no question
- * waits for others. @told_ns: as for code_names_work(). Return: 0, -ENOMEM.
+ * Between samples: sends questions, takes answers in. @sends_all: no question waits for others. @left_ns: as
+ * for object_names_work(), @told_ns: as for code_names_work(). Return: 0, -ENOMEM.
  */
-int naming_work(Naming *naming, bool is_near_end, uint64_t told_ns);
+int naming_work(Naming *naming, bool sends_all, uint64_t left_ns, uint64_t told_ns);
 
 /* The stage: a window that was closed and is to be encoded. @told_ns: the same. Return: 0, -ENOMEM. */
 int naming_window(Naming *naming, Window *window, uint64_t told_ns);

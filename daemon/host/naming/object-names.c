@@ -39,7 +39,8 @@
  * over a large file (symbol-session.h). One file is asked at a time: of those that wait, the one that most of
  * the new stacks are in. What that takes comes off a budget of 10 s, which gets 1 s a minute. When it is used
  * up, files wait, which is counted. A file that takes more than 8 s, and one without debug information, is
- * asked once.
+ * asked once. Each question reads the file's units anew. So the first one comes at once, the next as the end
+ * of the window is near, and what was met after that waits until there is just time for it.
  *
  *     names known ─▶ [file: addresses without lines] ─budget─▶ worker ─▶ lines ─▶ window
  *
@@ -66,9 +67,12 @@
 #define DEFAULT_AGING_NS (60 * NS_PER_SEC)
 
 #define DEFAULT_LINES_BUDGET_NS (10 * NS_PER_SEC)
+#define LINES_AHEAD_NS (350 * NS_PER_MS)        /* before a window closes: a drain at least, and some more */
+#define LINES_APART_NS (1250 * NS_PER_MS)       /* from one reading of a file to the next, but for the last */
 
 enum {
         LINES_PER_MINUTE = 60,          /* a minute brings one second of it */
+        LINES_HASTE = 2,                /* times that a file took, until its answer is there on a busy host */
         MAX_ROW_BYTES = 32 << 20,       /* bytes of names and lines, without their texts */
         DEFAULT_MAX_NAMES = 128 << 10,
         DEFAULT_MAX_TEXT_BYTES = 32 << 20,
@@ -124,6 +128,7 @@ struct NamedObject {
         uint32_t n_uses;                /* frames of new stacks */
         bool is_unlined;                /* some names have not been asked for lines */
         LinesState lines;               /* READ or UNKNOWN, else it is not asked for lines any more */
+        uint64_t lined_ns, lines_took_ns;       /* when it was read for lines last, and what that took */
         NamePlaces places;              /* processes that map it */
         ShareOwner owner;               /* process whose turn its next job is */
         bool is_beyond;                 /* the owner has more jobs than its share: this one waits */
@@ -483,7 +488,7 @@ static int ask(ObjectNames *names, NamedObject *object, Name *name) {
                 return 0;
         }
         note_asked(names, object, name);
-        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false);
+        return object->n_asked < NAME_JOB_MAX ? 0 : object_names_work(names, false, UINT64_MAX);
 }
 
 /* Jobs for lines that are out: one at most. */
@@ -832,6 +837,8 @@ static void take_lines(WorkerJob *base, void *userdata) {
         ObjectNames *names = userdata;
 
         names->lines_left_ns -= (int64_t)job->took_ns;
+        object->lines_took_ns = job->took_ns;
+        object->lined_ns = clock_monotonic_ns();
         worker_session_count(&job->workers);
         name_places_remove(&object->places, &job->gone);
         if (job->serial == object->serial)
@@ -863,11 +870,29 @@ static bool has_budget(ObjectNames *names) {
         return names->lines_left_ns > 0;
 }
 
-/*
- * The file that most frames of new stacks are in; NULL = none has addresses that lack lines. Each job reads
- * the units of a file anew: so a file that was asked once waits for the end of the window, which @takes_all.
- */
-static NamedObject *most_used(ObjectNames *names, bool takes_all) {
+/* @left_ns: until the window closes; 0 = it closes now. */
+typedef struct LinesMoment {
+        uint64_t now_ns, left_ns;
+        bool takes_all;
+} LinesMoment;
+
+static bool lacks_lines(const NamedObject *object) {
+        return object->is_unlined && !object->subject.is_vdso && object->lines <= LINES_STATE_READ;
+}
+
+static bool is_due(const NamedObject *object, const LinesMoment *moment) {
+        uint64_t since_ns = moment->now_ns - object->lined_ns, took_ns = object->lines_took_ns;
+
+        if (object->lines == LINES_STATE_UNKNOWN)
+                return true;
+        if (moment->takes_all && since_ns >= LINES_APART_NS)
+                return true;
+        return !moment->left_ns ||
+                (since_ns >= took_ns && moment->left_ns <= LINES_AHEAD_NS + LINES_HASTE * took_ns);
+}
+
+/* The file that most frames of new stacks are in; NULL = none is to be asked now. */
+static NamedObject *most_used(ObjectNames *names, const LinesMoment *moment) {
         NamedObject *most = NULL;
         HashmapEntry *entry;
         uint32_t at = 0;
@@ -875,9 +900,7 @@ static NamedObject *most_used(ObjectNames *names, bool takes_all) {
         while ((entry = hashmap_next(&names->objects, &at))) {
                 NamedObject *object = entry->value;
 
-                if (object->is_unlined && !object->subject.is_vdso &&
-                    object->lines <= (takes_all ? LINES_STATE_READ : LINES_STATE_UNKNOWN) &&
-                    (!most || object->n_uses > most->n_uses))
+                if (lacks_lines(object) && is_due(object, moment) && (!most || object->n_uses > most->n_uses))
                         most = object;
         }
         return most;
@@ -919,15 +942,17 @@ static int ask_lines(ObjectNames *names, NamedObject *object) {
         return r < 0 ? error_fold(r) : 0;
 }
 
-/* Sends one job at a time. */
-static int send_lines(ObjectNames *names, bool sends_all) {
+/* Sends one job at a time. @left_ns: as object_names_work(); 0 = nothing comes after this: no file rests. */
+static int send_lines(ObjectNames *names, bool takes_all, uint64_t left_ns) {
+        LinesMoment moment = { .left_ns = left_ns, .takes_all = takes_all };
         NamedObject *object;
         int r;
 
         if (!names->liner)
                 return 0;
         worker_collect(names->liner, clock_monotonic_ns());
-        while (!n_lining(names) && (object = most_used(names, sends_all)) && has_budget(names)) {
+        moment.now_ns = clock_monotonic_ns();
+        while (!n_lining(names) && (object = most_used(names, &moment)) && has_budget(names)) {
                 r = ask_lines(names, object);
                 if (r)
                         return error_fold(r);
@@ -958,11 +983,11 @@ static int send_jobs(ObjectNames *names, bool sends_all) {
         return 0;
 }
 
-int object_names_work(ObjectNames *names, bool sends_all) {
+int object_names_work(ObjectNames *names, bool sends_all, uint64_t left_ns) {
         int r = age_tables(names);
 
         if (!r)
-                r = send_lines(names, sends_all);
+                r = send_lines(names, sends_all, left_ns);
         if (r)
                 return error_fold(r);
         take_news(names);
@@ -1026,6 +1051,7 @@ static int name_word(ObjectNames *names, Window *window, FrameWord word, const N
 }
 
 int object_names_apply(ObjectNames *names, Window *window) {
+        const LinesMoment late = { .takes_all = true };
         const HashmapEntry *entry;
         uint32_t at = 0, n_lost;
         int r;
@@ -1049,7 +1075,7 @@ int object_names_apply(ObjectNames *names, Window *window) {
                 return error_fold(r);
         stat_add(COUNTER_LINES_FULL, n_lost);
         stat_add(COUNTER_LINES_OVER_BUDGET,
-                 names->liner && names->lines_left_ns <= 0 && most_used(names, true));
+                 names->liner && names->lines_left_ns <= 0 && most_used(names, &late));
         return 0;
 }
 
@@ -1099,13 +1125,13 @@ int object_names_wait(ObjectNames *names, uint64_t end_ns) {
         bool is_idle;
 
         do {
-                int r = object_names_work(names, true);
+                int r = object_names_work(names, true, UINT64_MAX);
 
                 if (r)
                         return error_fold(r);
                 is_idle = worker_wait(names->worker, end_ns);
                 worker_collect(names->worker, clock_monotonic_ns());
-                r = is_idle ? send_lines(names, true) : 0;
+                r = is_idle ? send_lines(names, true, 0) : 0;
                 if (r)
                         return error_fold(r);
                 is_idle = is_idle && (!names->liner || worker_wait(names->liner, end_ns));

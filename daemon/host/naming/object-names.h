@@ -66,9 +66,10 @@ int object_names_want(ObjectNames *names, const Window *window, const Process *p
 
 /*
  * Takes in what has come, and sends what was asked for on its way: all of it, or what will not wait for the
- * end of the window. Return: 0, -ENOMEM.
+ * end of the window. @left_ns: until that end, for lines of files that were read before; UINT64_MAX = these
+ * wait. Return: 0, -ENOMEM.
  */
-int object_names_work(ObjectNames *names, bool sends_all);
+int object_names_work(ObjectNames *names, bool sends_all, uint64_t left_ns);
 
 /* Gives the frames of @window, closed or not, the names that are there. Return: 0, -ENOMEM. */
 int object_names_apply(ObjectNames *names, Window *window);

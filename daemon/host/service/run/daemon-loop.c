@@ -338,17 +338,25 @@ static int drain_by_clock(Daemon *daemon, SamplerDrained *drained) {
         if (called->n_copies || (loop->was_called && drained->n_copies))
                 loop->news_ns = loop->clock_ns;
         sampler_drained_add(drained, called);
+        loop->found_none = !drained->n_samples;
         daemon->calls.drained = (SamplerDrained){ 0 };
         stat_add(COUNTER_DRAINS, 1);
         return r;
 }
 
+/* A loop that has found no sample may sleep until its next drain. */
+uint64_t daemon_window_left_ns(const Daemon *daemon) {
+        uint64_t sleep_ns = daemon->loop.found_none ? ASLEEP_NS + ASLEEP_SLACK_NS : 0, end_us;
+
+        if (sd_event_source_get_time(daemon->loop.window_timer, &end_us) < 0 ||
+            daemon->loop.clock_ns + sleep_ns >= end_us * NS_PER_US)
+                return 0;
+        return end_us * NS_PER_US - sleep_ns - daemon->loop.clock_ns;
+}
+
 /* A recording can end at any time, and has no later window for names that are late. */
 bool daemon_is_near_window_end(const Daemon *daemon) {
-        uint64_t end_us;
-
-        return daemon->sink || sd_event_source_get_time(daemon->loop.window_timer, &end_us) < 0 ||
-               daemon->loop.clock_ns + NAMES_AHEAD_NS >= end_us * NS_PER_US;
+        return daemon->sink || daemon_window_left_ns(daemon) <= NAMES_AHEAD_NS;
 }
 
 static int on_drain(sd_event_source *source, uint64_t usec, void *userdata) {

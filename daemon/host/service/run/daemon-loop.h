@@ -26,3 +26,6 @@ int daemon_set_timer(sd_event_source *source, uint64_t after_ns);
 
 /* Whether the open window may end before the next drain: names that it needs are asked for one by one. */
 bool daemon_is_near_window_end(const Daemon *daemon);
+
+/* Time until the open window ends; 0 = the next drain may come after that. */
+uint64_t daemon_window_left_ns(const Daemon *daemon);

@@ -88,6 +88,7 @@ typedef struct DaemonLoop {
         ClockWatch *clock_watch;
         enum daemon_pace pace;
         uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */
+        bool found_none;                /* … no sample since the one before */
         bool listens, was_called;       /* since the last drain: calls are wanted; one came */
         uint64_t woken_ns, woken_before_ns;     /* the last two wake-ups; 0 = none */
         uint64_t drained_ns;            /* when the last read of the rings began: all from before is known */

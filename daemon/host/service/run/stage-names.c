@@ -209,7 +209,8 @@ static uint64_t told_ns(const Daemon *daemon) {
 }
 
 static int drained(Daemon *daemon) {
-        return naming_work(daemon->stages.naming, daemon_is_near_window_end(daemon), told_ns(daemon));
+        return naming_work(daemon->stages.naming, daemon_is_near_window_end(daemon),
+                           daemon_window_left_ns(daemon), told_ns(daemon));
 }
 
 /* Nothing is sampled any more: names of the last window may have a moment. */

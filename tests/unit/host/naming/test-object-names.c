@@ -256,7 +256,7 @@ Test(object_names, takes_the_frames_of_a_deep_stack_at_once) {
 /* Lets the thread answer what has been sent to it. */
 static void work_for(uint64_t ns) {
         for (uint64_t end_ns = clock_monotonic_ns() + ns; clock_monotonic_ns() < end_ns; usleep(1000))
-                cr_assert_eq(object_names_work(names, false), 0);
+                cr_assert_eq(object_names_work(names, false, UINT64_MAX), 0);
 }
 
 Test(object_names, lets_addresses_of_a_known_file_wait_for_others) {
@@ -270,7 +270,7 @@ Test(object_names, lets_addresses_of_a_known_file_wait_for_others) {
         word = want((uintptr_t)object_names_marker + 1);
         work_for(100 * NS_PER_MS);
         cr_assert_eq(object_names_n_waiting(names), 1);
-        cr_assert_eq(object_names_work(names, true), 0);
+        cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
         answer();
         cr_assert_eq(object_names_n_waiting(names), 0);
         cr_assert_str_eq(name_of(word), "object_names_marker");
@@ -473,11 +473,11 @@ Test(object_names, a_process_with_many_files_lets_another_pass) {
 
                 cr_assert_eq(object_names_want(names, window, &crowd, &frame, 1), 0);
         }
-        cr_assert_eq(object_names_work(names, true), 0);
+        cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
         word = want((uintptr_t)object_names_marker);
         for (uint64_t end_ns = clock_monotonic_ns() + LONG_NS; !stat_get(COUNTER_NAMES_NAMED);) {
                 cr_assert_lt(clock_monotonic_ns(), end_ns, "nothing happens");
-                cr_assert_eq(object_names_work(names, true), 0);
+                cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
                 poll(NULL, 0, 1);
         }
         cr_assert_leq(stat_get(COUNTER_NAMES_GONE), MAX_BEFORE);
@@ -642,6 +642,42 @@ Test(object_names, reads_lines_until_the_budget_is_used_up) {
         zygotes_free(zygotes);
 }
 
+/* Takes answers until no name is waited for, as a window that does not end soon does. */
+static void settle(void) {
+        while (object_names_n_waiting(names)) {
+                cr_assert_eq(object_names_work(names, false, UINT64_MAX), 0);
+                usleep(1000);
+        }
+        cr_assert_eq(object_names_work(names, false, UINT64_MAX), 0);
+}
+
+static uint64_t n_lined(void) {
+        return stat_get(COUNTER_LINES_READ) + stat_get(COUNTER_LINES_NONE);
+}
+
+Test(object_names, reads_a_file_again_for_lines_only_as_the_window_ends) {
+        Zygotes *zygotes;
+
+        object_names_free(names);
+        cr_assert_eq(zygotes_new(&zygotes), 0);
+        cr_assert_eq(zygotes_wait(zygotes, 60000), 0);
+        cr_assert_eq(object_names_new(&names, NULL, zygotes), 0);
+        cr_assert_eq(object_names_want_lines(names), 0);
+        want((uintptr_t)object_names_marker);
+        settle();
+        while (n_lined() < 1)           /* the first time it is read at once */
+                cr_assert_eq(object_names_work(names, false, UINT64_MAX), 0);
+        want((uintptr_t)object_names_marker + 1);
+        settle();
+        for (int i = 0; i < 1000; i++)
+                cr_assert_eq(object_names_work(names, false, NS_PER_SEC * 10), 0);
+        cr_assert_eq(n_lined(), 1, "there is time");
+        while (n_lined() < 2)
+                cr_assert_eq(object_names_work(names, false, 1), 0);
+        names = object_names_free(names);
+        zygotes_free(zygotes);
+}
+
 /*
  * Asks until a thread is left behind at it: 1 ns is over before a process of the zygote's has answered. An
  * answer may come first where this thread waits for a CPU. So each try asks for an address without a name.
@@ -654,8 +690,8 @@ static void hold_up(uint64_t n_stuck) {
                 cr_assert_lt(n_asked, MIN(mapping->end - mapping->start, (uint64_t)MAX_TRIES));
                 want(mapping->start + n_asked++);
                 while (object_names_n_waiting(names))
-                        cr_assert_eq(object_names_work(names, true), 0);
-                cr_assert_eq(object_names_work(names, true), 0);
+                        cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
+                cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
                 usleep(1000);
         }
         cr_assert_eq(stat_get(COUNTER_NAMES_STUCK), n_stuck);
@@ -683,7 +719,7 @@ static void wait_until_aged(uint64_t n) {
 
         while (object_names_table_bytes(names) || stat_get(COUNTER_SYMBOL_TABLES_AGED) < n) {
                 cr_assert_lt(clock_monotonic_ns(), end_ns);
-                cr_assert_eq(object_names_work(names, true), 0);
+                cr_assert_eq(object_names_work(names, true, UINT64_MAX), 0);
                 usleep(1000);
         }
 }
