@@ -3,7 +3,8 @@
 /*
  * The other process of lines.h: libdw, and nothing of our state.
  *
- *     units       each compilation unit has ranges of addresses; they are sorted, and searched by halving
+ *     units       each compilation unit has ranges of addresses; they are sorted, and searched by halving.
+ *                 A worker without rights looks at those alone that .debug_aranges names, if it knows all
  *     functions   the tree of a unit is walked once for all addresses in it. Each function and inlined
  *                 call whose range holds some of them is put over these addresses' earlier answer:
  *
@@ -151,6 +152,11 @@ static int compare_ranges(const void *left, const void *right) {
         return a->unit < b->unit ? -1 : a->unit > b->unit;
 }
 
+static void sort_ranges(Run *run) {
+        if (run->n_ranges)
+                qsort(run->ranges, run->n_ranges, sizeof(*run->ranges), compare_ranges);
+}
+
 static void find_units(Run *run) {
         Dwarf_Die die, split = { 0 };
         Dwarf_CU *unit = NULL;
@@ -161,8 +167,7 @@ static void find_units(Run *run) {
                         run->has_gap |= type == DW_UT_skeleton && !split.addr;
                         add_unit(run, &die, &split);
                 }
-        if (run->n_ranges)
-                qsort(run->ranges, run->n_ranges, sizeof(*run->ranges), compare_ranges);
+        sort_ranges(run);
 }
 
 /* The unit of an address; n_units = none. */
@@ -181,6 +186,52 @@ static uint32_t unit_of(const Run *run, uint64_t address) {
                 if (address < run->ranges[low - 1].end)
                         return run->ranges[low - 1].unit;
         return run->n_units;
+}
+
+static bool has_unit(const Run *run, Dwarf_Off offset) {
+        for (uint32_t i = run->n_units; i-- > 0;)
+                if (dwarf_dieoffset(&run->units[i]) == offset)
+                        return true;
+        return false;
+}
+
+/* Adds the unit that .debug_aranges names for an address. Return: whether it names one. */
+static bool add_unit_at(Run *run, Dwarf_Aranges *aranges, uint64_t address) {
+        Dwarf_Arange *range = dwarf_getarange_addr(aranges, address);
+        const Dwarf_Die split = { 0 };
+        Dwarf_Off offset;
+        Dwarf_Die die;
+        uint8_t type;
+
+        if (!range || dwarf_getarangeinfo(range, NULL, NULL, &offset))
+                return false;
+        if (has_unit(run, offset))
+                return true;
+        if (!dwarf_offdie(run->dwarf, offset, &die) ||
+            dwarf_cu_info(die.cu, NULL, &type, NULL, NULL, NULL, NULL, NULL) ||
+            (type != DW_UT_compile && type != DW_UT_skeleton))
+                return false;
+        add_unit(run, &die, &split);
+        return true;
+}
+
+/*
+ * The units of all wanted addresses, by the table that the file may have of them. What it says is held
+ * against the units' own ranges. Return: false = all units have to be looked at: an address is in none of
+ * these.
+ */
+static bool find_wanted_units(Run *run) {
+        Dwarf_Aranges *aranges = NULL;
+        bool is_there = !dwarf_getaranges(run->dwarf, &aranges, NULL) && aranges;
+
+        for (uint32_t i = 0; i < run->n_wanted && is_there; i++)
+                is_there = add_unit_at(run, aranges, run->wanted[i].address);
+        sort_ranges(run);
+        for (uint32_t i = 0; i < run->n_wanted && is_there; i++)
+                is_there = unit_of(run, run->wanted[i].address) < run->n_units;
+        if (!is_there)
+                run->n_units = run->n_ranges = 0;
+        return is_there;
 }
 
 static int compare_wanted(const void *left, const void *right) {
@@ -780,7 +831,8 @@ void lines_answer(int fd, uint64_t size, const uint64_t *addresses, uint32_t n, 
         answer_go(&run, fd, size);
         run.dwarf = run.n_wanted ? dwarf_in_memory(fd, size) : NULL;
         if (run.dwarf) {
-                find_units(&run);
+                if (!find_wanted_units(&run))
+                        find_units(&run);
                 answer_all(&run);
         }
         put(&run, &end, sizeof(end));

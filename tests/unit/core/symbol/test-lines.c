@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/symbol/function/debug-file.h"
@@ -223,6 +225,93 @@ Test(lines, agree_with_addr2line) {
                 cr_expect_leq(agreement.n_lines_differ * 200, version == 5 ? agreement.n_known : 0,
                               "DWARF %u: %u differ", version, agreement.n_lines_differ);
                 cr_expect_leq(agreement.n_names_differ * 200, version == 5 ? agreement.n_known : 0);
+        }
+        forget_answers();
+}
+
+static int put(void *userdata, const void *data, size_t size) {
+        return write(*(const int *)userdata, data, size) == (ssize_t)size ? 0 : -1;
+}
+
+/* The answers of a worker without rights, in a process that ends with what it has taken. */
+static void read_as_worker(const char *name) {
+        int fd = open(work_path(name), O_RDONLY | O_CLOEXEC), to = memfd_create("answers", MFD_CLOEXEC), status;
+        uint8_t *data, *seen = calloc(1, n_addresses);
+        struct stat st;
+        size_t used;
+        pid_t pid;
+
+        cr_assert_eq(fstat(fd, &st), 0);
+        pid = fork();
+        if (pid == 0) {
+                const LinesAnswering answering = { .send = put, .userdata = &to };
+
+                lines_answer(fd, (uint64_t)st.st_size, addresses, n_addresses, &answering);
+                _exit(0);
+        }
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert_eq(status, 0, "%s", name);
+        cr_assert_eq(fstat(to, &st), 0);
+        data = malloc((size_t)st.st_size);
+        cr_assert_eq(pread(to, data, (size_t)st.st_size, 0), st.st_size);
+        forget_answers();
+        st.st_size -= (off_t)sizeof(LinesAnswer);       /* the last says that nothing more comes */
+        cr_assert_eq(lines_parse(data, (size_t)st.st_size, n_addresses, seen, keep, NULL, &used), 0);
+        cr_assert_eq(used, (size_t)st.st_size);
+        free(data);
+        free(seen);
+        close(fd);
+        close(to);
+}
+
+/* Leaves the addresses that were answered. */
+static void leave_known(void) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < n_addresses; i++)
+                if (answers[i])
+                        addresses[n++] = addresses[i];
+        n_addresses = n;
+}
+
+static void check_worker(const char *name, char *const *plain) {
+        read_as_worker(name);
+        for (uint32_t i = 0; i < n_addresses; i++)
+                cr_assert(plain[i] == answers[i] || (plain[i] && answers[i] && !strcmp(plain[i], answers[i])),
+                          "%s: %#lx is %s, not %s", name, addresses[i], answers[i], plain[i]);
+}
+
+/*
+ * Packed, without the table of addresses, and with one whose units begin elsewhere (bytes 6 to 9): a worker
+ * finds what the other process finds. The start of a program is in no table: with its addresses all units are
+ * read.
+ */
+Test(lines, of_a_worker_are_the_same) {
+        static const char *const forms[] = { "big", "packed", "bare", "wrong" };
+        LinesOptions how = options();
+
+        write_text("big.cc", source);
+        cr_assert_eq(shell("g++ -O2 -g -o big big.cc && objcopy --compress-debug-sections=zlib big packed && "
+                           "objcopy --remove-section .debug_aranges big bare && "
+                           "objcopy --dump-section .debug_aranges=table big && cp big wrong && "
+                           "printf '\\005' | dd of=table bs=1 seek=6 conv=notrunc status=none && "
+                           "objcopy --update-section .debug_aranges=table wrong"),
+                     0);
+        choose_addresses(work_path("big"), 16);
+        for (unsigned known = 0; known < 2; known++) {
+                char **plain = calloc(n_addresses, sizeof(*plain));
+                uint32_t n = n_addresses;
+
+                cr_assert_eq(read_lines(work_path("big"), &how), 0);
+                memcpy(plain, answers, n_addresses * sizeof(*plain));
+                memset(answers, 0, n_addresses * sizeof(*plain));
+                for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+                        check_worker(forms[i], plain);
+                leave_known();
+                cr_assert_gt(n_addresses, 100);
+                for (uint32_t i = 0; i < n; i++)
+                        free(plain[i]);
+                free(plain);
         }
         forget_answers();
 }
