@@ -193,23 +193,23 @@ static __always_inline void wait_waker(struct abi_wait *wait, const struct wait_
                 counters->values[COUNTER_WAKERS_UNKNOWN + kind]++;
 }
 
-/* The sum of @key; it is made if there is none. Return: NULL = no room. */
-static __always_inline struct abi_wait_sum *wait_sum(void *sums, const struct abi_wait_key *key,
+/*
+ * The sum of @key, which is made if there is none, in the table of @epoch. Return: NULL = no room, or the
+ * thread's share has none.
+ */
+static __always_inline struct abi_wait_sum *wait_sum(const struct wait_thread *thread, uint32_t epoch,
+                                                     const struct abi_wait_key *key,
                                                      const struct abi_wait_sum *first) {
-        struct abi_wait_sum *sum = bpf_map_lookup_elem(sums, key);
+        struct abi_wait_sum *sum;
+        void *sums = &wait_sums_even;
 
-        if (sum)
+        if (epoch & 1)
+                sums = &wait_sums_odd;
+        sum = bpf_map_lookup_elem(sums, key);
+        if (sum || !wait_sum_share_take(thread, epoch))
                 return sum;
         bpf_map_update_elem(sums, key, first, BPF_NOEXIST);
         return bpf_map_lookup_elem(sums, key);
-}
-
-static __always_inline void *wait_sums_filled(void) {
-        void *sums = &wait_sums_even;
-
-        if (wait_epoch & 1)
-                sums = &wait_sums_odd;
-        return sums;
 }
 
 /* Fills in the begin of a new sum of @thread. */
@@ -240,7 +240,7 @@ static __always_inline void wait_add_run(struct abi_wait_sum *sum, const struct 
  */
 __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const struct abi_wait *wait) {
         struct abi_wait_sum *sum, first = {};
-        void *sums = wait_sums_filled();
+        uint32_t epoch = wait_epoch;
         struct abi_wait_key key;
         bool is_folded = false;
 
@@ -251,7 +251,7 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
         key.waker = wait->waker;
         if (wait_is_long(thread, wait->end_ns))
                 key.flags |= WAIT_LONG;
-        sum = wait_sum(sums, &key, &first);
+        sum = wait_sum(thread, epoch, &key, &first);
         if (!sum) {     /* over the cap of spans: at least the thread's time stays whole */
                 key.span = (struct abi_span){};
                 key.waker = (struct abi_waker){};
@@ -261,7 +261,7 @@ __attribute__((noinline)) int wait_add(const struct wait_thread *thread, const s
                 key.file = WAIT_FILE_NONE;
                 is_folded = true;
                 counters_add(COUNTER_WAITS_FOLDED);
-                sum = wait_sum(sums, &key, &first);
+                sum = wait_sum(thread, epoch, &key, &first);
         }
         if (!sum) {
                 counters_add(COUNTER_WAITS_LOST);
@@ -360,6 +360,27 @@ static __always_inline void wait_waker_stack(uint64_t task, const struct wait_th
         stack->head.size = size + n * sizeof(uint64_t);
 }
 
+/*
+ * Keeps a stack of the thread where there is none. Return: 0, -EEXIST, or another error: no room, or the
+ * thread's share has none.
+ */
+static __always_inline long wait_stack_put(uint64_t task, const struct wait_thread *thread,
+                                           const struct wait_stack *stack) {
+        long r;
+
+        if (!wait_share_take(WAIT_SHARED_STACKS, thread, setting_wait_stacks))
+                return -1;
+        r = bpf_map_update_elem(&wait_stacks, &task, stack, BPF_NOEXIST);
+        if (r)
+                wait_share_add(WAIT_SHARED_STACKS, thread, -1);
+        return r;
+}
+
+static __always_inline void wait_stack_drop(uint64_t task, const struct wait_thread *thread) {
+        if (!bpf_map_delete_elem(&wait_stacks, &task))
+                wait_share_add(WAIT_SHARED_STACKS, thread, -1);
+}
+
 /* Takes the kept stack of this wait away, and sends it. Return: whether there was one, and it was sent. */
 static __always_inline bool wait_take_stack(uint64_t task, struct wait_thread *thread,
                                             const struct abi_wait *wait) {
@@ -373,7 +394,7 @@ static __always_inline bool wait_take_stack(uint64_t task, struct wait_thread *t
                 if (!thread->has_stack)
                         counters_add(COUNTER_WAITS_WALKED_LATE);
         }
-        bpf_map_delete_elem(&wait_stacks, &task);
+        wait_stack_drop(task, thread);
         thread->has_stack = 0;
         thread->late_ns = 0;
         return is_sent;
@@ -445,18 +466,21 @@ __attribute__((noinline)) uint32_t wait_draw(uint64_t now_ns) {
 
 /* Walks, and keeps the record until the wait is over. Return: whether there is one. */
 static __always_inline bool wait_keep(struct task_struct *task, uint64_t key,
-                                      const struct abi_process *process, struct scratch *scratch,
+                                      const struct wait_thread *thread, struct scratch *scratch,
                                       struct counters *counters) {
+        const struct wait_stack *stack = (const struct wait_stack *)&scratch->wait;
         uint64_t n, size;
 
-        entry_walk(task, process, scratch, setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
+        entry_walk(task, &scratch->process, scratch,
+                   setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
         n = scratch->unwind.n_frames;
         if (n > WAIT_MAX_WORDS)
                 n = WAIT_MAX_WORDS;
         size = sizeof(struct abi_wait) + sizeof(struct abi_sample) + n * sizeof(uint64_t);
         scratch->wait.size = size + attributes_part(scratch, n, counters);
         counters->values[COUNTER_WAITS_WALKED]++;
-        if (!bpf_map_update_elem(&wait_stacks, &key, &scratch->wait, BPF_ANY))
+        wait_stack_drop(key, thread);   /* one that came too late for another wait */
+        if (!wait_stack_put(key, thread, stack))
                 return true;
         counters->values[COUNTER_WAITS_STACKS_OVER_CAP]++;
         return false;
@@ -475,12 +499,13 @@ __attribute__((noinline)) int wait_follow(uint64_t task) {
         *mark = 1;
         fresh = (struct wait_thread *)scratch->frames;
         __builtin_memset(fresh, 0, sizeof(*fresh));
-        if (wait_share_take(fresh)) {
+        wait_share_find(fresh);
+        if (wait_share_take(WAIT_SHARED_THREADS, fresh, setting_wait_threads)) {
                 fresh->slot = wait_slot_take(task);
                 if (!bpf_map_update_elem(&wait_threads, &task, fresh, BPF_NOEXIST))
                         return 0;
                 wait_slot_leave(fresh->slot, task);
-                wait_share_add(fresh, -1);
+                wait_share_add(WAIT_SHARED_THREADS, fresh, -1);
         }
         counters_add(COUNTER_WAITS_THREADS_OVER_CAP);
         return 0;
@@ -618,7 +643,7 @@ static __always_inline void run_add_ticks(const struct wait_thread *thread, cons
                 key.form = thread->key.form;
         }
         wait_sum_first(thread, &first);
-        sum = wait_sum(wait_sums_filled(), &key, &first);
+        sum = wait_sum(thread, wait_epoch, &key, &first);
         if (!sum)
                 counters_add(COUNTER_RUN_TICKS_OVER_CAP);
         else if (is_inside)
@@ -695,7 +720,7 @@ static __always_inline void wait_begin(struct task_struct *task, uint64_t key, c
                 run_tell_ticks(thread, thread->n_switches);
         thread->woken_ns = scratch->wait.flags & WAIT_PREEMPTED ? now_ns : 0;
         thread->has_stack = scratch->wait.weight &&
-                wait_keep(task, key, &scratch->process, scratch, counters);
+                wait_keep(task, key, thread, scratch, counters);
         *(volatile uint64_t *)&thread->since_ns = now_ns;
         if (!thread->has_stack && setting_wait_long_ns && wait_limit < WAIT_LIMIT_LONG)
                 wait_slot_mark(thread->slot);
@@ -708,10 +733,10 @@ static __always_inline void wait_unfollow(uint64_t key, const struct wait_thread
         if (thread->has_waker_stack)
                 bpf_map_delete_elem(&waker_stacks, &key);
         if (thread->late_ns)
-                bpf_map_delete_elem(&wait_stacks, &key);
+                wait_stack_drop(key, thread);
         wait_slot_leave(thread->slot, key);
         if (!bpf_map_delete_elem(&wait_threads, &key))
-                wait_share_add(&shares, -1);
+                wait_share_add(WAIT_SHARED_THREADS, &shares, -1);
 }
 
 /* A thread leaves its CPU. Return: the time, or 0 = it is no target's, or it has ended. */
@@ -799,7 +824,7 @@ static __always_inline void wait_flush_thread(uint64_t key, struct wait_thread *
         if (!stack || !wait_send(&copy->stack, &wait))
                 wait_add(&copy->thread, &wait);
         if (wait_closes && thread->has_stack)
-                bpf_map_delete_elem(&wait_stacks, &key);
+                wait_stack_drop(key, thread);
 }
 
 /* Once it closes, the ends of threads are not seen any more: none stays followed. */

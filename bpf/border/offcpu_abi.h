@@ -46,10 +46,10 @@ enum {
 };
 
 /*
- * Whether a thread more may be followed, of @max, where its control group has @group threads already and its
- * user @user. So one group alone leaves half of them to all others, and one user alone an eighth.
+ * Whether a thread may have an entry more of a table, of @max, where its control group has @group already and
+ * its user @user. So one group alone leaves half of them to all others, and one user alone an eighth.
  */
-static inline int wait_may_follow(uint32_t max, uint32_t group, uint32_t user, int is_root) {
+static inline int wait_may_hold(uint32_t max, uint32_t group, uint32_t user, int is_root) {
         return group < max / 2 && (is_root || user < max - max / 8);
 }
 

@@ -221,13 +221,13 @@ int wait_give(const struct bpf_raw_tracepoint_args *context) {
         given = bpf_map_lookup_elem(&wait_given, &zero);
         if (!thread || !given || !wait_long_stands(thread, task, begin_ns))
                 return WAIT_GIVEN_TOO_LATE;
-        r = bpf_map_update_elem(&wait_stacks, &task, given, BPF_NOEXIST);
+        r = wait_stack_put(task, thread, given);
         if (r)          /* a stack that was given too late goes with the end of the wait */
                 return r == -KERNEL_EEXIST ? WAIT_GIVEN_TOO_LATE : WAIT_GIVEN_NO_ROOM;
         *(volatile uint64_t *)&thread->late_ns = begin_ns;
         /* A thread that has ended meanwhile did not know of it. */
         if (bpf_map_lookup_elem(&wait_threads, &task))
                 return WAIT_GIVEN;
-        bpf_map_delete_elem(&wait_stacks, &task);
+        wait_stack_drop(task, thread);
         return WAIT_GIVEN_TOO_LATE;
 }

@@ -6,13 +6,24 @@
     # whichever hierarchy has the controller
     path, n_killed = groups.limit_memory(self, "spanprof-small", 1 << 14)
     path, n_throttled = groups.limit_cpu(self, "spanprof-quota", 10_000, 100_000)
+
+Neighbours has unprivileged attackers and honest programs, in groups and of users of their own:
+
+    for title, attacker, honest in self.places():
+        crowd, tell = self.commanded_at(attacker, "hostile", "holds", 1000)
+        tell("go")
 """
 import errno
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 
+import session
 import tap
+
+ATTACKER, HONEST = 61001, 61002         # users that own nothing
 
 
 def root():
@@ -94,3 +105,31 @@ def free_cpu(path):
     for setting, value in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
         if (path / setting).exists():
             (path / setting).write_text(value)
+
+
+class Neighbours(session.NamingCase):
+    def setUp(self):
+        self.programs = self.directory()
+        self.programs.chmod(0o755)
+        for name in ("hostile", "ring", "crowd", "waits", "short"):
+            shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
+
+    def child(self, place, program, *arguments, **options):
+        """A program of a user, in a control group. @place: (user, group or None)"""
+        user, group = place
+        enter = f"echo $$ > {group}/cgroup.procs && " if group else ""
+        child = self.spawn(["sh", "-c", f'{enter}exec setpriv --reuid {user} --regid {user} --clear-groups "$@"', "sh",
+                            self.programs / f"victim-{program}", *arguments], **options)
+        child.wait_for(r"^pid \d+")
+        return child
+
+    def commanded_at(self, place, program, *arguments):
+        """One that obeys lines on its standard input: (child, tell), tell(line) → its answer."""
+        child = self.child(place, program, *arguments, stdin=subprocess.PIPE)
+        return child, lambda line: self.tell(child, line)
+
+    def places(self):
+        attacker = make(self, "spanprof-neighbours", "attacker.service")
+        honest = make(self, "spanprof-neighbours", "honest.service")
+        yield "one user, two groups", (ATTACKER, attacker), (ATTACKER, honest)
+        yield "two users, one group", (ATTACKER, None), (HONEST, None)

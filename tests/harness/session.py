@@ -247,17 +247,15 @@ class TestCase(tap.TestCase):
     def commanded(self, name, *arguments):
         """A victim that obeys lines on its standard input: (child, tell), tell(line) → its answer."""
         child = self.victim(name, *arguments, stdin=subprocess.PIPE)
+        return child, lambda line: self.tell(child, line)
 
-        def tell(line):
-            n = len(child.out)
-            child.process.stdin.write(line.encode() + b"\n")
-            child.process.stdin.flush()
-            answer = tap.wait_until(lambda: child.out[n:]
-                                    if child.out[n:].endswith("\n") else None, line).strip()
-            self.assertRegex(answer, "^ok", line)
-            return answer
-
-        return child, tell
+    def tell(self, child, line):
+        n = len(child.out)
+        child.process.stdin.write(line.encode() + b"\n")
+        child.process.stdin.flush()
+        answer = tap.wait_until(lambda: child.out[n:] if child.out[n:].endswith("\n") else None, line).strip()
+        self.assertRegex(answer, "^ok", line)
+        return answer
 
 
 class NamingCase(TestCase):

@@ -15,10 +15,13 @@
  *     renames N       a child after the other that burns N ms under a name of its own; every third name
  *                     begins with `victim-`
  *     crowd N DIR     maps N files of DIR, named 0, 1 …, as executable, each by its first page
+ *     holds N         at each line of standard input: N threads that wait for ever; answers `ok`
+ *     naps N          the same: N threads, one after the other, each of which sleeps once
+ *     zombies N       the same: N children that end, and are never reaped
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
- * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers, renames and
- * crowd.
+ * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers, renames, crowd,
+ * holds, naps and zombies.
  * Prints first, once it is as hostile as it gets:
  *     pid 4711
  */
@@ -189,6 +192,62 @@ static void make_sleepers(unsigned n) {
                         fail("thread");
 }
 
+static void *wait_for_ever(void *unused) {
+        for (;;)
+                pause();
+        return NULL;
+}
+
+static void *nap(void *unused) {
+        usleep(1);
+        return NULL;
+}
+
+static void make_holders(unsigned n) {
+        pthread_attr_t attributes;
+        pthread_t thread;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, 32 << 10);
+        for (unsigned i = 0; i < n; i++)
+                if (pthread_create(&thread, &attributes, wait_for_ever, NULL))
+                        fail("thread");
+}
+
+static void take_naps(unsigned n) {
+        pthread_t thread;
+
+        for (unsigned i = 0; i < n; i++) {
+                if (pthread_create(&thread, NULL, nap, NULL))
+                        fail("thread");
+                pthread_join(thread, NULL);
+        }
+}
+
+static void leave_zombies(unsigned n) {
+        for (unsigned i = 0; i < n; i++) {
+                pid_t pid = fork();
+
+                if (pid < 0)
+                        fail("fork");
+                if (!pid)
+                        _exit(0);
+        }
+}
+
+/* Does it at each line. */
+static void obey(void (*act)(unsigned n), unsigned n) {
+        char line[16];
+
+        printf("pid %d\n", getpid());
+        fflush(stdout);
+        while (fgets(line, sizeof(line), stdin)) {
+                act(n);
+                printf("ok\n");
+                fflush(stdout);
+        }
+}
+
 static void burn_renamed(unsigned ms) {
         static unsigned n;
         char name[16];
@@ -244,8 +303,8 @@ static void map_long_names(unsigned n, const char *directory) {
 
 int main(int argc, char **argv) {
         static const char usage[] =
-                "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|renames|crowd|files "
-                "[N [DIR] | FILE…]";
+                "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|renames|crowd|holds|naps|zombies|"
+                "files [N [DIR] | FILE…]";
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
@@ -254,6 +313,10 @@ int main(int argc, char **argv) {
         char *base = NULL;
         pthread_t thread;
 
+        if (!strcmp(mode, "holds") || !strcmp(mode, "naps") || !strcmp(mode, "zombies")) {
+                obey(*mode == 'h' ? make_holders : *mode == 'n' ? take_naps : leave_zombies, n);
+                return 0;
+        }
         victim_stop_after(0);
         if (!slots && !crowd && !sleeps && !renames && pthread_create(&thread, NULL, hostile_burn, NULL))
                 fail("thread");

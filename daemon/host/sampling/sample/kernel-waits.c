@@ -103,6 +103,8 @@ static void configure(KernelWaits *waits, const KernelHalf *half, const SamplerC
         bpf_map__set_max_entries(skeleton->maps.waits, ring_bytes(config, kernel_half_n_online(half)));
         kernel_half_preallocate(maps);
         skeleton->rodata->setting_wait_threads = bpf_map__max_entries(skeleton->maps.wait_threads);
+        skeleton->rodata->setting_wait_stacks = bpf_map__max_entries(skeleton->maps.wait_stacks);
+        skeleton->rodata->setting_wait_sums = bpf_map__max_entries(skeleton->maps.wait_sums_even);
 }
 
 static int load(KernelWaits *waits, KernelHalf *half, const SamplerConfig *config) {
@@ -432,7 +434,7 @@ size_t kernel_waits_map_bytes(const KernelWaits *waits) {
                                               skeleton->maps.wait_budgets,   skeleton->maps.wait_copy,
                                               skeleton->maps.wait_followed,  skeleton->maps.wait_longs,
                                               skeleton->maps.wait_given,     skeleton->maps.wait_blocks,
-                                              skeleton->maps.wait_shares,
+                                              skeleton->maps.wait_shares,    skeleton->maps.wait_sum_shares,
                                               skeleton->maps.bss };
         size_t sum = 0;
 

@@ -11,7 +11,6 @@ oracle.enter()
 
 import collections
 import platform
-import shutil
 import signal
 import subprocess
 import time
@@ -25,7 +24,6 @@ import tap
 import unix_http
 
 SYMBOLS = otlp_read.Symbols()
-ATTACKER, HONEST = 61001, 61002         # users that own nothing
 SPAN = ("00000000000000010000000000000002", "0000000000000003")
 STANDSTILL_S = 1.5                      # of the daemon's loop
 FORGERS, FORGED_A_SECOND = 4, 30        # each starts one after the other, so many
@@ -57,22 +55,7 @@ class Honest:
             f"{part} {share:.3f}" for part, share in self.parts.items())
 
 
-class Neighbours(session.TestCase):
-    def setUp(self):
-        self.programs = self.directory()
-        self.programs.chmod(0o755)
-        for name in ("hostile", "ring", "crowd"):
-            shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
-
-    def child(self, place, program, *arguments, **options):
-        """A program of a user, in a control group. @place: (user, group or None)"""
-        user, group = place
-        enter = f"echo $$ > {group}/cgroup.procs && " if group else ""
-        child = self.spawn(["sh", "-c", f'{enter}exec setpriv --reuid {user} --regid {user} --clear-groups "$@"', "sh",
-                            self.programs / f"victim-{program}", *arguments], **options)
-        child.wait_for(r"^pid \d+")
-        return child
-
+class Neighbours(groups.Neighbours):
     def honest(self, run, place):
         child = self.child(place, "ring", stdin=subprocess.PIPE)
         child.process.stdin.write(b"publish\nset 1 2 3\n")
@@ -89,7 +72,7 @@ class Neighbours(session.TestCase):
 
     def alone(self):
         run, _ = self.start_daemon()
-        child, used = self.honest(run, (HONEST, None))
+        child, used = self.honest(run, (groups.HONEST, None))
         result = run.stop()
         child.kill()
         return Honest(result, child.pid, used)
@@ -105,12 +88,6 @@ class Neighbours(session.TestCase):
             one.kill()
         self.assertEqual({k: v for k, v in result.summary["lost_by_reason"].items() if k != "not_target"}, {})
         return Honest(result, child.pid, used), result
-
-    def places(self):
-        attacker = groups.make(self, "spanprof-neighbours", "attacker.service")
-        honest = groups.make(self, "spanprof-neighbours", "honest.service")
-        yield "one user, two groups", (ATTACKER, attacker), (ATTACKER, honest)
-        yield "two users, one group", (ATTACKER, None), (HONEST, None)
 
     def compare(self, attack, at_work, least=None):
         alone = self.alone()
@@ -177,8 +154,8 @@ class Neighbours(session.TestCase):
         """Their ring would be full after some tenths of a second: it is thinned by process, each counted.
         Of four honest processes one may share a hash of 64 values with it, or not be drawn for a walk."""
         self.options = ("--off-cpu", "--off-cpu-max-switches", "0")
-        attacker = self.child((ATTACKER, None), "hostile", "sleepers", 400)
-        honest = {self.child((HONEST, None), "hostile", "sleepers", 2).pid for _ in range(4)}
+        attacker = self.child((groups.ATTACKER, None), "hostile", "sleepers", 400)
+        honest = {self.child((groups.HONEST, None), "hostile", "sleepers", 2).pid for _ in range(4)}
         run, control = self.start_daemon()
 
         def waits(event):

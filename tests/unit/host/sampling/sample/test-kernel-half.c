@@ -26,18 +26,18 @@ enum { MAX = 4096 };            /* elements below Linux 6.1 */
 static uint32_t followed(uint32_t user, int is_root) {
         uint32_t group = 0;
 
-        while (group <= MAX && wait_may_follow(MAX, group, user + group, is_root))
+        while (group <= MAX && wait_may_hold(MAX, group, user + group, is_root))
                 group++;
         return group;
 }
 
-Test(wait_may_follow, leaves_half_to_other_control_groups) {
+Test(wait_may_hold, leaves_half_to_other_control_groups) {
         cr_assert_eq(followed(0, 0), MAX / 2);
         cr_assert_eq(followed(0, 1), MAX / 2);
         cr_assert_geq(followed(MAX / 2, 0), 1024, "another group of the same user");
 }
 
-Test(wait_may_follow, leaves_an_eighth_to_other_users_however_many_groups_one_makes) {
+Test(wait_may_hold, leaves_an_eighth_to_other_users_however_many_groups_one_makes) {
         uint32_t user = 0, n;
 
         while ((n = followed(user, 0)))

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of docs/CAPS.md that an unprivileged process fills, and what an honest one has of them then.
+
+Tables that take long to fill are made small by the kernel that the daemon meets (tests/harness/c/deny-bpf.c).
+"""
+import oracle
+
+oracle.enter()
+
+import collections
+import signal
+
+import groups
+import prometheus
+import tap
+import unix_http
+
+HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
+NAPS = 17_000           # sums: more than there is room for, 16,384
+PART = 0.9
+
+
+class Caps(groups.Neighbours):
+    def start_daemon(self, *options, **more):
+        """(run, value): value(name, **labels) → a counter"""
+        control = self.directory() / "control.sock"
+        run = self.start("--comm", "victim-*", "--control", control, *options, **more)
+        return run, lambda name, **labels: prometheus.value(unix_http.metrics(control), name, **labels)
+
+    def waits(self, samples, child):
+        return [wait for wait in samples if wait.type == "off_cpu" and wait.resource["process.pid"] == child.pid and
+                wait.attributes["wait.reason"] == "sleep" and wait.attributes["wait.state"] == "blocked"]
+
+    def test_stacks_of_threads_that_wait(self):
+        """Each of them has one for ever, and more than half of all are of one control group."""
+        options = "--off-cpu", "--off-cpu-walks", "100000", "--off-cpu-max-switches", "0", "--off-cpu-long-wait", "0"
+        for title, attacker, honest in self.places():
+            with self.subTest(title):
+                run, value = self.start_daemon(*options)
+                crowd, tell = self.commanded_at(attacker, "hostile", "holds", HOLDS)
+                tap.wait_until(lambda: value("spanprof_targets"), "the attacker to be a target")
+                tell("go")
+                tap.wait_until(lambda: value("spanprof_waits_total", event="stacks_over_cap"), "stacks over the cap")
+                sleeper = self.child(honest, "hostile", "sleepers", 2)
+                self.wait_for(run, lambda samples: len(self.waits(samples, sleeper)) > 200, "its waits")
+                result = run.stop()
+                for child in crowd, sleeper:
+                    child.kill()
+                waits = self.waits(result.waits, sleeper)
+                walked = sum(bool(wait.frames) for wait in waits)
+                print(f"# {title}: {walked} of {len(waits)} waits have stacks", flush=True)
+                self.assertGreater(walked, PART * len(waits))
+
+    def test_sums_of_waits(self):
+        """While the daemon stands still, a process has more of them than there is room for."""
+        options = "--off-cpu", "--off-cpu-walks", "0", "--off-cpu-max-switches", "0", "--off-cpu-long-wait", "0"
+        _, attacker, honest = next(self.places())
+        run, value = self.start_daemon(*options)
+        crowd, attack = self.commanded_at(attacker, "hostile", "naps", NAPS)
+        log = self.directory() / "log"
+        log.touch()
+        log.parent.chmod(0o755)
+        log.chmod(0o666)
+        waiter, tell = self.commanded_at(honest, "waits", log)
+
+        def has_spans(samples):
+            if any(wait.span_id for wait in samples if wait.resource["process.pid"] == waiter.pid):
+                return True
+            tell("go")
+            return False
+
+        self.wait_for(run, has_spans, "its spans")
+        n = len(log.read_text())
+        run.child.process.send_signal(signal.SIGSTOP)
+        attack("go")
+        tell("go")
+        run.child.process.send_signal(signal.SIGCONT)
+        result = run.stop()
+        for child in crowd, waiter:
+            child.kill()
+        self.assertGreater(result.counter("waits_total", "lost"), 0, "sums are over the cap")
+        told = collections.Counter()
+        for wait in result.waits:
+            if wait.resource["process.pid"] == waiter.pid and wait.span_id:
+                told[wait.thread_id, int(wait.span_id, 16)] += wait.value
+        spans = [line.split() for line in log.read_text()[n:].splitlines() if line.startswith("span ")]
+        inside = {(int(tid), int(span)): int(ns) for _, tid, _, span, *_, ns in spans}
+        known = sum(min(told[key], ns) for key, ns in inside.items())
+        print(f"# {known / sum(inside.values()):.3f} of its waits in spans", flush=True)
+        self.assertGreater(known, PART * sum(inside.values()))
+
+
+tap.main()
