@@ -24,9 +24,9 @@ static const struct {
         { "libmono", "`mono --jitmap` names such code" },
         { "dotnet", "DOTNET_PerfMapEnabled=1 names such code" },
         { "libcoreclr", "DOTNET_PerfMapEnabled=1 names such code" },
-        { "beam.smp", "OTP 25 is read by itself (`spanprof targets --verbose` says so); for other releases "
+        { "beam.smp", "OTP 25, 27 and 29 are read by themselves (`spanprof targets --verbose` says so); for others "
                   "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
-        { "erl", "OTP 25 is read by itself (`spanprof targets --verbose` says so); for other releases "
+        { "erl", "OTP 25, 27 and 29 are read by themselves (`spanprof targets --verbose` says so); for others "
                   "`erl +JPperf true` names such code, also as ERL_FLAGS (OTP 24 and newer)" },
         { "postgres", "jit_debugging_support=on names such code of connections that begin afterwards" },
         { "wasmtime", "`wasmtime run --profile=perfmap` names such code" },

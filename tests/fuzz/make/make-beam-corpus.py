@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes corpus/beam/: memory with modules and atoms, with a process' variables, and what a worker says
 (fuzz-beam.c); and corpus/beam-walk/: an entry of bpf/border/runtime_abi.h, registers, and memory with a
-stack, code and a scheduler (fuzz-beam-walk.c). Both by the layout of OTP 25.
+stack, code and a scheduler (fuzz-beam-walk.c). By the layout of OTP 25, and what it names of 29's, too.
 
 usage: make-beam-corpus.py  (from anywhere; pack-corpus.py packs what it writes)
 """
@@ -11,7 +11,7 @@ import struct
 
 CORPUS = pathlib.Path(__file__).resolve().parents[1] / "corpus"
 BASE, MASK = 0x20000000, (1 << 64) - 1
-ACTIVE, RANGES, ATOMS = 0x20, 0x40, 0x100               # variables
+ACTIVE, RANGES, ATOMS, ATOMS_TEXT = 0x20, 0x40, 0x100, 0x1f0    # variables
 TABLES, SCHEDULERS, SCHEDULER_SIZE = 0x400, 0x800, 0x400
 FRAGMENTS, BOTTOM, MODULES = 0x3000, 0x3c30, 0x4000     # code
 STACK, NATIVE_STACK, PROCESS = 0x7000, 0x7f00, 0x1f00
@@ -45,18 +45,20 @@ def cookie(memory, pc):
     return (mixed >> 32 ^ mixed) & 0xffffffff
 
 
-def put_atom(memory, number, text):
+def put_atom(memory, number, text, is_term=False):
     at = TEXTS + 0x100 * number
     memory.put(SEGMENT + 8 * number, BASE + at)
     struct.pack_into("<h", memory.bytes, at + 24, len(text))
-    memory.put(at + 32, BASE + at + 64)
-    memory.bytes[at + 64:at + 64 + len(text)] = text
+    memory.put(at + 32, BASE + at + 64 + 2 * is_term)
+    memory.put(at + 72, 8 * len(text))
+    memory.bytes[at + 64 + 16 * is_term:at + 64 + 16 * is_term + len(text)] = text
 
 
-def runtime():
+def runtime(functions=96, is_term=False):
     """One module of three functions, in all tables; lines in the first place of each."""
     memory = Memory()
-    memory.put(0, BASE + BOTTOM, BASE + SCHEDULERS, 2)
+    memory.put(8, BASE + SCHEDULERS)
+    memory.put(ATOMS + 64, BASE + ATOMS_TEXT)
     memory.put(ACTIVE, 1)
     memory.put(ATOMS + 120, BASE + 0x380).put(0x380, BASE + SEGMENT)
     memory.put(TABLES, *(BASE + MODULES + at for at in (0, 0xf00, 0x1000, 0x1f00)))
@@ -68,12 +70,12 @@ def runtime():
         memory.put(SCHEDULERS + SCHEDULER_SIZE * i + 168, BASE + PROCESS)
         at = MODULES + 0x1000 * i
         memory.put(at, 3).put(at + 72, BASE + LINES)
-        memory.put(at + 96, *(BASE + at + 0x200 + 0x100 * k for k in range(4)))
+        memory.put(at + functions, *(BASE + at + 0x200 + 0x100 * k for k in range(4)))
         for k in range(3):
-            memory.put(at + 0x210 + 0x100 * k, atom(1 + i), atom(3), k)
-    put_atom(memory, 1, b"lists")
-    put_atom(memory, 2, b"Elixir.MyApp.Repo")
-    put_atom(memory, 3, b"all")
+            memory.put(at + 0x210 + 0x100 * k, atom(2 + i), atom(4), k)
+    for number, text in enumerate((b"false", b"true", b"lists", b"Elixir.MyApp.Repo", b"all", b"erts_beamasm",
+                                   b"normal_exit")):
+        put_atom(memory, number, text, is_term)
     memory.put(LINES, BASE + LINES + 0x80, 4, BASE + LINES + 0x200)
     memory.put(LINES + 24, *(BASE + LINES + 0x100 + 8 * k for k in range(4)))
     memory.put(LINES + 0x80, BASE + LIST + 1)
@@ -82,6 +84,9 @@ def runtime():
     for k, letter in enumerate(b"a.ex"):
         memory.put(LIST + 16 * k, letter << 4 | 0xf, 0x3b if k == 3 else BASE + LIST + 16 * k + 17)
     memory.bytes[FRAGMENTS + 0x100:FRAGMENTS + 0x104] = b"\x49\x8b\x65\x58"
+    loads = b"\x48\xbf" + struct.pack("<Q", BASE + ACTIVE) + b"\x31\xf6\x44\x8b\x27"
+    memory.bytes[FRAGMENTS + 0x201:FRAGMENTS + 0x201 + len(loads)] = loads
+    memory.put(BOTTOM - 24, atom(5), atom(6), 0)
     return memory
 
 
@@ -92,11 +97,11 @@ def write(folder, name, data):
 
 
 def names():
-    good = runtime()
+    good, letter = runtime(), b"n"
 
     def case(name, pc=MODULES + 0x350, exact=0, memory=good):
         words = struct.pack("<2Q", BASE + pc if pc else 0, (cookie(good, pc) << 32 if pc else 0) | exact)
-        write("beam", f"n-{name}", b"n" + words + memory.bytes)
+        write("beam", f"n-{name}", letter + words + memory.bytes)
 
     case("function")
     case("exact", exact=1)
@@ -114,8 +119,12 @@ def names():
     case("odd-locations", memory=good.copy().put(LINES + 8, 3))
     for n, text in (("long", b"\xff" * 180), ("empty", b"")):
         memory = good.copy()
-        put_atom(memory, 1, text)
+        put_atom(memory, 2, text)
         case(f"{n}-atom", memory=memory)
+    good, letter = runtime(152, True), b"N"
+    case("29", memory=good)
+    case("29-list", memory=good.copy().put(TEXTS + 0x200 + 32, BASE + TEXTS + 0x241))
+    case("29-more-bits", memory=good.copy().put(TEXTS + 0x200 + 72, MASK))
 
 
 def processes():
@@ -124,7 +133,14 @@ def processes():
     write("beam", "f-cut", b"f" + good.bytes[:0x1000])
     write("beam", "f-twice", b"f" + good.copy().put(0x600, *struct.unpack_from("<12Q", good.bytes, RANGES)).bytes)
     write("beam", "f-early", b"f" + good.copy().put(SCHEDULERS + SCHEDULER_SIZE, 0).bytes)
-    write("beam", "f-many", b"f" + good.copy().put(16, 65).bytes)
+    many = good.copy()
+    many.bytes.extend(bytes(0x4200))
+    for i in range(1, 66):
+        many.put(0x7f00 + 0x100 * i, 1).put(0x7f00 + 0x100 * i + 184, i, 0, i)
+    write("beam", "f-many", b"f" + many.put(8, BASE + 0x8000).bytes)
+    write("beam", "f-one", b"f" + good.copy().put(SCHEDULERS + SCHEDULER_SIZE + 184, 0).bytes)
+    write("beam", "f-two-exits", b"f" + good.copy().put(BOTTOM - 64, atom(5), atom(6), 0).bytes)
+    write("beam", "f-29", b"F" + runtime(152, True).bytes)
     write("beam", "f-other", b"f" + good.copy().put(FRAGMENTS + 0x100, 0).bytes)
     likely = (BASE + TABLES, 1, 1, BASE + TABLES)
     write("beam", "f-likely", b"f" + good.copy().put(0x1000, *likely * 128).bytes)

@@ -4,9 +4,8 @@
 /*
  * Code of Erlang's JIT
  *
- * Where a process keeps its modules and schedulers, and from the words of a frame to a function, file and
- * line. What the process wrote is no length and no address before a check, and code that is not the sample's
- * any more has no name.
+ * From the words of a frame to a function, file and line. What the process wrote is no length and no address
+ * before a check, and code that is not the sample's any more has no name.
  */
 
 #include <stdbool.h>
@@ -14,7 +13,7 @@
 #include <stdint.h>
 
 #include "border/runtime_abi.h"
-#include "host/runtime/beam/beam-program.h"
+#include "host/runtime/beam/beam-layout.h"
 
 enum { BEAM_MAX_TEXT = 1024 };          /* bytes, as UTF-8, with the NUL; longer ones are cut */
 
@@ -22,6 +21,7 @@ typedef struct BeamReader {
         /* Reads @size bytes at @address, 64 KiB at most. Return: whether all of them could be read. */
         bool (*read)(void *userdata, uint64_t address, void *to, size_t size);
         void *userdata;
+        const BeamLayout *layout;
         /* addresses of the process, as in struct beam_process; the table of atoms */
         uint64_t ranges, active, modules, atoms;
 } BeamReader;
@@ -31,6 +31,15 @@ typedef struct BeamFunction {
         char file[BEAM_MAX_TEXT];       /* "" = not known */
         uint32_t line;                  /* 0 = not known */
 } BeamFunction;
+
+/* As the machine has it: a table of ranges, and one of them. */
+typedef struct BeamTable {
+        uint64_t first, n, room, middle;
+} BeamTable;
+
+typedef struct BeamRange {
+        uint64_t begin, end;
+} BeamRange;
 
 enum {
         _BEAM_CODE_E_SUCCESS,
@@ -42,16 +51,18 @@ enum {
         BEAM_CODE_E_N,
 };
 
-/*
- * Looks where a process of @opened, with its file at @bias, keeps its modules and schedulers. Reads by
- * @reader->read alone. Return: 0 with *process, but for its generation; or BEAM_CODE_E_LATER, _UNKNOWN,
- * _MANY, _POINTERS.
- */
-int beam_code_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
-                   struct beam_process *process);
-
-/* Pure. Whether what another process says of one may be so. */
-bool beam_code_check(const struct beam_process *process);
-
 /* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, BEAM_CODE_E_GONE. */
 int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction *function);
+
+/* Return: whether all @size bytes could be read. */
+bool beam_read(const BeamReader *reader, uint64_t address, void *to, size_t size);
+bool beam_read_word(const BeamReader *reader, uint64_t address, uint64_t *word);
+
+/* Reads the text of an atom, by reader->layout and atoms. Return: its bytes as UTF-8, 0 = it has none. */
+size_t beam_read_atom(const BeamReader *reader, uint64_t term, char to[BEAM_MAX_TEXT]);
+
+/* Reads range @i of a table. Return: whether it may be one. */
+bool beam_read_range(const BeamReader *reader, const BeamTable *table, uint64_t i, BeamRange *range);
+
+/* Pure. Whether these words may be a table of ranges. */
+bool beam_table_may_be(const BeamTable *table);

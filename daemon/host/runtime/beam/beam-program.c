@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every build exports what extensions call (enif_*, driver_*). Most releases export all other symbols, too,
- * the variables that are wanted among them; those that lack one are refused. So is the interpreter, which has
- * no assembler (beamasm_*), and each release whose structs beam-code.c does not know.
+ * Every build exports what extensions call (enif_*, driver_*), and OTP 29 exports no other symbol. So none is
+ * needed: the file says its release and whether it has the JIT in the text that `erl` prints, and beam-find.c
+ * finds variables in a process. The interpreter, and releases that beam-layout.h does not know, are refused.
  */
 #include "host/runtime/beam/beam-program.h"
 
@@ -14,63 +14,68 @@
 
 #include "core/base/elf/machine.h"
 #include "core/base/util/macro.h"
+#include "host/runtime/beam/beam-layout.h"
 #include "host/sampling/process/dynamic-symbol.h"
 
 enum {
         CHUNK = 64 << 10,
-        RELEASE = 25,                   /* the release whose structs beam-code.c knows */
+        OVERLAP = 256,                  /* bytes of a text that lies across two chunks */
         MAX_DIGITS = 3,
-        MAX_SEARCHED = 64 << 20,        /* bytes of all segments, for the banner */
+        MAX_SEARCHED = 64 << 20,        /* bytes of all segments */
 };
 
-static const char banner[] = "Erlang/OTP ";     /* `Erlang/OTP 25%s [erts-13.1.5] …`, which `erl` prints */
+static const char banner[] = "Erlang/OTP ";     /* `Erlang/OTP 25%s [erts-13.1.5] … [jit:ns%s]` */
 static const char banner_end[] = "%s [erts-";
+static const char banner_jit[] = " [jit";
+static const char atoms_name[] = "atom_tab";
 
-static bool find(const DynamicImage *image, const char *name, uint64_t *addressp) {
+typedef struct Texts {
+        unsigned release;               /* 0 = there is no banner */
+        bool has_jit;
+        uint64_t atoms;                 /* ELF address of the name of the table of atoms; 0 = there is none */
+} Texts;
+
+/* Return: the ELF address of what the file exports as @name; 0 = nothing. */
+static uint64_t find(const DynamicImage *image, const char *name) {
         Elf64_Sym symbol;
         uint32_t index;
 
-        if (!dynamic_image_find(image, name, &index, &symbol))
-                return false;
-        *addressp = symbol.st_value;
-        return true;
+        return dynamic_image_find(image, name, &index, &symbol) ? symbol.st_value : 0;
 }
 
 bool beam_recognises(int fd, const void *data, uint64_t size) {
         DynamicImage image;
-        uint64_t address;
 
-        return dynamic_image_open(&image, fd, data, size) && find(&image, "enif_schedule_nif", &address) &&
-                find(&image, "driver_output_term", &address) && find(&image, "erl_drv_init_ack", &address);
+        return dynamic_image_open(&image, fd, data, size) && find(&image, "enif_schedule_nif") &&
+                find(&image, "driver_output_term") && find(&image, "erl_drv_init_ack");
 }
 
-/* The release in the banner at @text; 0 = it is another text. */
-static unsigned banner_release(const char *text) {
+/* Reads the banner at @text, if it is one that ends before @end. */
+static void take_banner(Texts *texts, const char *text, const char *end) {
         const char *digits = text + sizeof(banner) - 1;
         size_t n = strspn(digits, "0123456789");
 
-        if (!n || n > MAX_DIGITS || strncmp(digits + n, banner_end, sizeof(banner_end) - 1) != 0)
-                return 0;
-        return (unsigned)strtoul(digits, NULL, 10);
+        if (!n || n > MAX_DIGITS || strncmp(digits + n, banner_end, sizeof(banner_end) - 1) != 0 ||
+            digits + strlen(digits) == end)     /* cut: the next chunk has it whole */
+                return;
+        texts->release = (unsigned)strtoul(digits, NULL, 10);
+        texts->has_jit = strstr(digits, banner_jit);
 }
 
-static unsigned chunk_release(const char *chunk, size_t n) {
-        const char *end = chunk + n;
-        unsigned release = 0;
+/* Looks through @n bytes that will lie at @address. A NUL is behind them. */
+static void search_chunk(Texts *texts, const char *chunk, size_t n, uint64_t address) {
+        const char *end = chunk + n, *at = chunk;
 
-        for (const char *at = chunk; !release && at && at < end; at++) {
-                at = memmem(at, (size_t)(end - at), banner, sizeof(banner) - 1);
-                if (!at)
-                        break;
-                release = banner_release(at);
-        }
-        return release;
+        while (!texts->release && (at = memmem(at, (size_t)(end - at), banner, sizeof(banner) - 1)))
+                take_banner(texts, at++, end);
+        at = texts->atoms ? NULL : memmem(chunk, n, atoms_name, sizeof(atoms_name));
+        if (at)
+                texts->atoms = address + (uint64_t)(at - chunk);
 }
 
-/* Return: 0 = the file does not say, or is too large to be searched. */
-static unsigned find_release(const DynamicImage *image) {
+/* Looks for what the file says of itself; of a large one not all is searched. */
+static void search(const DynamicImage *image, Texts *texts) {
         static char chunk[CHUNK + 1];
-        const size_t step = CHUNK - sizeof(banner) - MAX_DIGITS - sizeof(banner_end);
         uint64_t n_left = MAX_SEARCHED;
 
         for (unsigned i = 0; i < image->n_headers; i++) {
@@ -78,22 +83,18 @@ static unsigned find_release(const DynamicImage *image) {
 
                 if (header->p_type != PT_LOAD || header->p_flags & PF_X)
                         continue;
-                for (uint64_t at = 0; at < header->p_filesz; at += step) {
+                for (uint64_t at = 0; at < header->p_filesz; at += CHUNK - OVERLAP) {
                         size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK);
-                        unsigned release;
 
-                        if (n > n_left)
-                                return 0;
+                        if (n > n_left || (texts->release && texts->atoms))
+                                return;
                         n_left -= n;
                         if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
                                 break;
                         chunk[n] = '\0';
-                        release = chunk_release(chunk, n);
-                        if (release)
-                                return release;
+                        search_chunk(texts, chunk, n, header->p_vaddr + at);
                 }
         }
-        return 0;
 }
 
 static bool find_data(const DynamicImage *image, BeamOpened *opened) {
@@ -118,32 +119,29 @@ static int unknown(BeamOpened *opened, unsigned release, const char *what) {
 }
 
 int beam_open(int fd, const void *data, uint64_t size, BeamOpened *opened) {
+        Texts texts = { 0 };
         DynamicImage image;
-        unsigned release;
-        uint64_t jit;
 
         memset(opened, 0, sizeof(*opened));
         if (!dynamic_image_open(&image, fd, data, size))
                 return unknown(opened, 0, "the file has changed");
-        release = find_release(&image);
+        search(&image, &texts);
         if (ELF_MACHINE != EM_X86_64)
-                return unknown(opened, release, "this processor");
-        if (release != RELEASE)
-                return unknown(opened, release, "layout unknown; 25 is known");
-        if (!find(&image, "beamasm_init", &jit))
-                return unknown(opened, release, "the interpreter (emu): a build with the JIT is");
-        if (!find(&image, "beam_normal_exit", &opened->bottom) ||
-            !find(&image, "the_active_code_index", &opened->active) ||
-            !find(&image, "erts_aligned_scheduler_data", &opened->schedulers) ||
-            !find(&image, "erts_no_schedulers", &opened->n_schedulers) ||
-            !find(&image, "erts_atom_table", &opened->atoms) || !find_data(&image, opened))
-                return unknown(opened, release, "its variables have no symbols");
-        find(&image, "erts_frame_layout", &opened->frame_layout);
-        snprintf(opened->reason, sizeof(opened->reason), "Erlang/OTP %u", release);
+                return unknown(opened, texts.release, "this processor");
+        if (!beam_layout(texts.release))
+                return unknown(opened, texts.release, "layout unknown; 25, 27 and 29 are known");
+        if (!texts.has_jit)
+                return unknown(opened, texts.release, "the interpreter (emu): a build with the JIT is");
+        if (!texts.atoms || !find_data(&image, opened))
+                return unknown(opened, texts.release, "its variables are not found");
+        opened->atoms = texts.atoms;
+        opened->release = texts.release;
+        opened->frame_layout = find(&image, "erts_frame_layout");
+        snprintf(opened->reason, sizeof(opened->reason), "Erlang/OTP %u", texts.release);
         return 0;
 }
 
 bool beam_opened_is_sound(const BeamOpened *opened) {
-        return opened->bottom && opened->active && opened->schedulers && opened->n_schedulers &&
-                opened->atoms && opened->data && opened->data_size && opened->data_size <= BEAM_MAX_DATA;
+        return opened->atoms && opened->data && opened->data_size && opened->data_size <= BEAM_MAX_DATA &&
+                beam_layout(opened->release) && !opened->reserved;
 }

@@ -16,14 +16,11 @@ enum {
         BEAM_MAX_DATA = 4 << 20,        /* bytes of its variables */
 };
 
-/* ELF addresses. */
 typedef struct BeamOpened {
-        uint64_t bottom;                /* the pointer to the code that ends each process' stack */
-        uint64_t active;                /* the index of the code in force */
-        uint64_t schedulers, n_schedulers;
-        uint64_t atoms;                 /* the table of atoms */
-        uint64_t frame_layout;          /* layout of frames, 4 bytes; 0 = a build with one alone */
-        uint64_t data, data_size;       /* all variables */
+        uint64_t atoms;                 /* ELF address of the text that the table of atoms is called by */
+        uint64_t data, data_size;       /* ELF address, bytes of all variables */
+        uint64_t frame_layout;          /* ELF address of the layout of frames; 0 = it has no symbol */
+        uint32_t release, reserved;
         char reason[BEAM_MAX_REASON];   /* `Erlang/OTP 25`; if the result is not 0, what is not known */
 } BeamOpened;
 

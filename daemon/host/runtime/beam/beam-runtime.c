@@ -3,8 +3,8 @@
 /*
  * A file is Erlang's machine if it exports what its extensions call.
  *
- *     symbols of the file       where its variables are
- *     + memory of the process   schedulers, modules: the kernel half's entry
+ *     texts of the file         its release
+ *     + memory of the process   schedulers, modules, atoms: the kernel half's entry
  *
  * Both are read by a worker without rights, or in this process, where there are no workers: `record` by a
  * user, `targets`. So are names, when a frame is met.
@@ -25,7 +25,7 @@ enum { TRUST_MS = 1000 };               /* for how long a name is believed at fi
 typedef struct BeamState {
         ReaderProcess process;
         BeamOpened opened;
-        struct beam_process found;
+        BeamFound found;
         BeamFunction function;          /* answer to the last question */
 } BeamState;
 
@@ -68,10 +68,11 @@ static int open_beam(BeamState *state) {
 static BeamReader reader_of(BeamState *state) {
         return (BeamReader){ .read = reader_process_read,
                              .userdata = &state->process,
-                             .ranges = state->found.ranges,
-                             .active = state->opened.active + state->process.bias,
-                             .modules = state->found.modules,
-                             .atoms = state->opened.atoms + state->process.bias };
+                             .layout = beam_layout(state->opened.release),
+                             .ranges = state->found.process.ranges,
+                             .active = state->found.process.active,
+                             .modules = state->found.process.modules,
+                             .atoms = state->found.atoms };
 }
 
 /* Return: 0, BEAM_CODE_E_*. */
@@ -80,7 +81,7 @@ static int find(BeamState *state) {
         int said = BEAM_CODE_E_LATER;
 
         if (!state->process.link)
-                return beam_code_find(&reader, &state->opened, state->process.bias, &state->found);
+                return beam_find(&reader, &state->opened, state->process.bias, &state->found);
         return beam_link_find(state->process.link, &state->found, &said) ? BEAM_CODE_E_LATER : said;
 }
 
@@ -112,8 +113,8 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                          reason(r));
                 return RUNTIME_E_UNKNOWN;
         }
-        state->found.generation = subject->generation;
-        memcpy(entry, &state->found, sizeof(state->found));
+        state->found.process.generation = subject->generation;
+        memcpy(entry, &state->found.process, sizeof(state->found.process));
         return 0;
 }
 

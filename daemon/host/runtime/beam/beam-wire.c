@@ -71,7 +71,7 @@ bool beam_wire_take(BeamFunction *function, const BeamSaid *said, const char *te
 
 typedef struct Asked {
         BeamQuestion question;
-        struct beam_process *process;   /* FIND */
+        BeamFound *found;               /* FIND */
         BeamFunction *function;         /* NAME */
 } Asked;
 
@@ -83,15 +83,15 @@ static int ask_find(void *userdata, WorkerSession *worker) {
                 return BEAM_CODE_E_LATER;
         if (said.result)
                 return said.result;
-        return worker_session_receive(worker, asked->process, sizeof(*asked->process)) ||
-                        worker_session_judge(worker, beam_code_check(asked->process))
+        return worker_session_receive(worker, asked->found, sizeof(*asked->found)) ||
+                        worker_session_judge(worker, beam_found_check(asked->found))
                 ? BEAM_CODE_E_LATER
                 : 0;
 }
 
-int beam_link_find(FileLink *link, struct beam_process *process, int *said) {
+int beam_link_find(FileLink *link, BeamFound *found, int *said) {
         Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND },
-                        .process = process };
+                        .found = found };
 
         return file_link_ask(link, ask_find, &asked, said);
 }
@@ -108,11 +108,13 @@ static int ask_name(void *userdata, WorkerSession *worker) {
         return 0;
 }
 
-int beam_link_name(FileLink *link, const struct beam_process *process, const uint64_t *words,
-                   BeamFunction *function, int *said) {
+int beam_link_name(FileLink *link, const BeamFound *found, const uint64_t *words, BeamFunction *function,
+                   int *said) {
+        const struct beam_process *process = &found->process;
         Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME,
                                       .words = { words[0], words[1] },
-                                      .ranges = process->ranges, .modules = process->modules },
+                                      .ranges = process->ranges, .active = process->active,
+                                      .modules = process->modules, .atoms = found->atoms },
                         .function = function };
 
         return file_link_ask(link, ask_name, &asked, said);
@@ -136,11 +138,11 @@ static int say_opened(const Served *served, int result) {
 
 static int say_found(const Served *served) {
         BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND };
-        struct beam_process process;
+        BeamFound found;
 
-        said.result = beam_code_find(&served->reader, &served->opened, served->bias, &process);
+        said.result = beam_find(&served->reader, &served->opened, served->bias, &found);
         return channel_send(served->socket, &said, sizeof(said), -1) ||
-                (!said.result && channel_send(served->socket, &process, sizeof(process), -1));
+                (!said.result && channel_send(served->socket, &found, sizeof(found), -1));
 }
 
 static int say_name(const Served *served, const uint64_t *words) {
@@ -169,7 +171,9 @@ static int answer(Served *served, const BeamQuestion *question) {
         if (question->kind != BEAM_WIRE_NAME)
                 return 1;
         served->reader.ranges = question->ranges;
+        served->reader.active = question->active;
         served->reader.modules = question->modules;
+        served->reader.atoms = question->atoms;
         return say_name(served, question->words);
 }
 
@@ -187,8 +191,7 @@ void beam_serve(int socket, int fd, const ReaderRequest *first) {
                 return;
         served.reader = (BeamReader){ .read = reader_handle_read,
                                       .userdata = &handle,
-                                      .active = served.opened.active + first->bias,
-                                      .atoms = served.opened.atoms + first->bias };
+                                      .layout = beam_layout(served.opened.release) };
         while (!channel_receive_all(socket, &question, sizeof(question)) && !answer(&served, &question))
                 ;
 }

@@ -10,12 +10,11 @@
  *
  *     request   ReaderRequest, descriptor of the file; then a ReaderHandle
  *     answer    BeamSaid: OPEN, BeamOpened
- *     question  BeamQuestion: FIND                   NAME, the words of a frame, where modules lie
- *     answer    BeamSaid: FIND, struct beam_process  NAME, texts
+ *     question  BeamQuestion: FIND                   NAME, the words of a frame, where modules and atoms lie
+ *     answer    BeamSaid: FIND, BeamFound           NAME, texts
  */
 
-#include "host/runtime/beam/beam-code.h"
-#include "host/runtime/beam/beam-program.h"
+#include "host/runtime/beam/beam-find.h"
 #include "host/runtime/reader/file-link.h"
 #include "host/runtime/reader/reader-handle.h"
 
@@ -29,8 +28,8 @@ typedef enum BeamWireKind {
 
 typedef struct BeamQuestion {
         uint32_t magic, kind;
-        uint64_t words[2];              /* NAME, as the next two */
-        uint64_t ranges, modules;
+        uint64_t words[2];              /* NAME, as the next ones */
+        uint64_t ranges, active, modules, atoms;
 } BeamQuestion;
 
 /* Begins as a ReaderSaid. */
@@ -42,7 +41,7 @@ typedef struct BeamSaid {
         uint32_t zero;
 } BeamSaid;
 
-_Static_assert(sizeof(BeamSaid) == 24 && sizeof(BeamQuestion) == 40, "no hidden bytes");
+_Static_assert(sizeof(BeamSaid) == 24 && sizeof(BeamQuestion) == 56, "no hidden bytes");
 
 /* What a file says: a BeamOpened. */
 extern const FileLinkOps beam_link_ops;
@@ -55,12 +54,12 @@ bool beam_wire_check(const BeamSaid *said, BeamWireKind kind);
 /* Pure. Makes *function of @said and its @texts. Return: whether they are sound. */
 bool beam_wire_take(BeamFunction *function, const BeamSaid *said, const char *texts);
 
-/* Return: 0 with what beam_code_find() *said, and maybe *process; FILE_LINK_E_LATER. */
-int beam_link_find(FileLink *link, struct beam_process *process, int *said);
+/* Return: 0 with what beam_find() *said, and maybe *found; FILE_LINK_E_LATER. */
+int beam_link_find(FileLink *link, BeamFound *found, int *said);
 
-/* The same of beam_code_name() and *function. @words: of a frame of @process. */
-int beam_link_name(FileLink *link, const struct beam_process *process, const uint64_t *words,
-                   BeamFunction *function, int *said);
+/* The same of beam_code_name() and *function. @words: of a frame of the process of @found. */
+int beam_link_name(FileLink *link, const BeamFound *found, const uint64_t *words, BeamFunction *function,
+                   int *said);
 
 /* The worker's side: answers until the daemon closes the socket. @fd: the file. */
 void beam_serve(int socket, int fd, const ReaderRequest *first);

@@ -368,7 +368,7 @@ static void check_runtimes(Doctor *doctor) {
                            python ? "Python (CPython 3.8 and newer)" : "", (java || python) && v8 ? ", " : "",
                            v8 ? "Node.js (18 and newer)" : "", (java || python || v8) && php ? ", " : "",
                            php ? "PHP (7.4 and newer)" : "", (java || python || v8 || php) && beam ? ", " : "",
-                           beam ? "Erlang and Elixir (OTP 25)" : "",
+                           beam ? "Erlang and Elixir (OTP 25, 27, 29)" : "",
                            (java || python || v8 || php || beam) && ruby ? ", " : "", ruby ? "Ruby (2.7, 3.1, 3.3)" : "",
                            config_has_runtime(doctor->config, other_jvm_runtime.name)
                                    ? ", those of OpenJ9, Zing and native-image are walked natively"

@@ -2,9 +2,9 @@
 
 /*
  * Fuzz: an Erlang that nobody has made. The input is a letter, then words of a frame and memory with modules
- * (n), memory with the variables of a process in its first page (f), or a BeamSaid with texts (s). A name is
- * UTF-8 with an end, a line is none or positive, and a process that was found is one that may be so. Recipe
- * of the corpus: make-beam-corpus.py.
+ * (n), memory with the variables of a process in its first page (f), or a BeamSaid with texts (s); N and F
+ * mean the layout of OTP 29 instead of that of 25. A name is UTF-8 with an end, a line is none or positive,
+ * and a process that was found is one that may be so. Recipe of the corpus: make-beam-corpus.py.
  */
 
 #include <stdint.h>
@@ -19,9 +19,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum {
         BASE = 0x20000000,
         FILE_VARIABLES = 0x1000,
-        ACTIVE = 0x20,                  /* in the variables */
+        FRAME_LAYOUT = 24,              /* in the variables, as the next ones */
+        ACTIVE = 0x20,
         RANGES = 0x40,
         ATOMS = 0x100,
+        ATOMS_TEXT = 0x1f0,
         MODULES = 0x4000,               /* in memory */
         MAX_READS = 200000,
 };
@@ -38,11 +40,11 @@ static bool read_memory(void *userdata, uint64_t address, void *to, size_t size)
         return true;
 }
 
-static const BeamReader reader = { .read = read_memory,
-                                   .ranges = BASE + RANGES,
-                                   .active = BASE + ACTIVE,
-                                   .modules = BASE + MODULES,
-                                   .atoms = BASE + ATOMS };
+static BeamReader reader = { .read = read_memory,
+                             .ranges = BASE + RANGES,
+                             .active = BASE + ACTIVE,
+                             .modules = BASE + MODULES,
+                             .atoms = BASE + ATOMS };
 
 static void check(const BeamFunction *function) {
         if (!*function->name || strnlen(function->name, BEAM_MAX_TEXT) == BEAM_MAX_TEXT ||
@@ -68,19 +70,16 @@ static void name(const uint8_t *data, size_t size) {
 }
 
 static void find(const uint8_t *data, size_t size) {
-        const BeamOpened opened = { .bottom = FILE_VARIABLES,
-                                    .active = FILE_VARIABLES + ACTIVE,
-                                    .schedulers = FILE_VARIABLES + 8,
-                                    .n_schedulers = FILE_VARIABLES + 16,
-                                    .atoms = FILE_VARIABLES + ATOMS,
-                                    .frame_layout = FILE_VARIABLES + 24,
+        const BeamOpened opened = { .atoms = FILE_VARIABLES + ATOMS_TEXT,
+                                    .frame_layout = FILE_VARIABLES + FRAME_LAYOUT,
                                     .data = FILE_VARIABLES,
-                                    .data_size = 0x2000 };
-        struct beam_process process;
+                                    .data_size = 0x2000,
+                                    .release = reader.layout->release };
+        BeamFound found;
 
         memory = data;
         memory_size = size;
-        if (!beam_code_find(&reader, &opened, BASE - FILE_VARIABLES, &process) && !beam_code_check(&process))
+        if (!beam_find(&reader, &opened, BASE - FILE_VARIABLES, &found) && !beam_found_check(&found))
                 abort();
 }
 
@@ -101,9 +100,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         n_reads = 0;
         if (!size)
                 return 0;
-        if (data[0] == 'n')
+        reader.layout = beam_layout(data[0] == 'N' || data[0] == 'F' ? 29 : 25);
+        if (data[0] == 'n' || data[0] == 'N')
                 name(data + 1, size - 1);
-        else if (data[0] == 'f')
+        else if (data[0] == 'f' || data[0] == 'F')
                 find(data + 1, size - 1);
         else if (data[0] == 's')
                 hear(data + 1, size - 1);

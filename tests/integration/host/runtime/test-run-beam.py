@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Erlang under the daemon, without a flag: functions and lines of tests/victims/beam/victim_beam.erl are what
-its processes have said of the same chains (process_info(self(), current_stacktrace))."""
+its processes have said of the same chains (process_info(self(), current_stacktrace)). With --long also the
+releases of other suites of Debian (SPANPROF_TEST_ERLS names more programs than this machine's)."""
 import oracle
 
 oracle.enter()
 
 import collections
 import itertools
+import os
 import pathlib
 import re
 import shutil
 
+import erlangs
 import session
 import tap
 
@@ -29,8 +32,11 @@ BESIDE = 3              # functions of a chain's library that are called on the 
 C_CHAINS = ("select", "binary", "external", "matched", "bignum", "collect", "digest")
 
 
-def erl():
-    return shutil.which("erl") if shutil.which("erlc") else None
+def all_erls():
+    given = [path for path in os.environ.get("SPANPROF_TEST_ERLS", "").split(":") if path]
+    fetched = map(erlangs.fetched, erlangs.SUITES) if tap.LONG else []
+    own = shutil.which("erl") if shutil.which("erlc") else None
+    return list(filter(None, (*given, *fetched, own))) or tap.skip("tool: erlang-base is not installed")
 
 
 def collapsed(frames):
@@ -50,11 +56,16 @@ def of_erlang(sample):
     return [(f.name, f.line or 0) for f in frames[:n]], frames[n:]
 
 
+def is_functions(name):
+    """Whether it is one of the map; from OTP 27 on it has the code that ends stacks, too."""
+    return name.startswith("$") and not name.startswith("$erts_beamasm:")
+
+
 def of_map(sample):
     """burn/1 and its callers by Erlang's own perf map, the outermost first, from where all of them have names."""
     names = [(f.name or "").replace("'", "") for f in sample.frames]
     names = names[names.index("$" + BURN):] if "$" + BURN in names else []
-    return collapsed(name[1:] for name in itertools.takewhile(lambda name: name.startswith("$"), names))[::-1]
+    return collapsed(name[1:] for name in itertools.takewhile(is_functions, names))[::-1]
 
 
 def verdict(places, truth):
@@ -73,19 +84,24 @@ def verdict(places, truth):
 
 
 class Beam(session.NamingCase):
-    def command(self, *arguments):
-        """The victim, compiled once a test."""
-        erl() or tap.skip("tool: erlang-base is not installed")
-        directory = self.directory()
-        if not (directory / "victim_beam.beam").exists():
-            self.run_command(["erlc", "-o", directory, SOURCE], expect=0)
-        return [erl(), "-noshell", "-noinput", "-pa", directory, *self.flags, "-run", "victim_beam", "main", *arguments]
+    def command(self, erl, *arguments):
+        """The victim, compiled for each release once a test."""
+        if erl not in self.compiled:
+            self.compiled[erl] = directory = self.directory()
+            source = shutil.copy(SOURCE, directory)
+            self.run_command([pathlib.Path(erl).with_name("erlc"), "-o", directory, source], expect=0)
+        return [erl, "-noshell", "-noinput", "-pa", self.compiled[erl], *self.flags, "-run", "victim_beam", "main",
+                *arguments]
 
     flags = ()
 
-    def truth(self):
+    def setUp(self):
+        super().setUp()
+        self.compiled = {}
+
+    def truth(self, erl):
         """{chain: {((function, line), …) above burn/1}}"""
-        said = self.run_command(self.command("print"), expect=0).stdout
+        said = self.run_command(self.command(erl, "print"), expect=0).stdout
         truth = collections.defaultdict(set)
         for line in said.splitlines():
             chain, places = line.split(" ", 1)
@@ -94,8 +110,8 @@ class Beam(session.NamingCase):
             truth[chain].add(tuple(collapsed(above)))
         return truth
 
-    def sampled(self, *arguments):
-        child = self.spawn(self.command(*arguments))
+    def sampled(self, erl, *arguments):
+        child = self.spawn(self.command(erl, *arguments))
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ)
         self.wait_for(run, lambda samples: sum(bool(of_erlang(s)[0]) for s in samples) >= N,
@@ -132,32 +148,44 @@ class Beam(session.NamingCase):
         return beside
 
     def test_chains_and_lines(self):
-        truth = self.truth()
-        samples, result = self.sampled("4")
-        self.check("all chains", samples, set().union(*truth.values()))
-        self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                truth = self.truth(erl)
+                samples, result = self.sampled(erl, "4")
+                self.check(f"{erl}, all chains", samples, set().union(*truth.values()))
+                self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
 
     def test_c_code_is_joined_with_the_functions_that_call_it(self):
-        truth = self.truth()
-        samples, _ = self.sampled("1", *C_CHAINS)
-        beside = self.check("C at the leaf", samples, set().union(*(truth[name] for name in C_CHAINS)))
-        self.assertGreater(beside["C", "whole"], 0.5 * sum(beside.values()))
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                truth = self.truth(erl)
+                samples, _ = self.sampled(erl, "1", *C_CHAINS)
+                beside = self.check(f"{erl}, C at the leaf", samples, set().union(*(truth[name] for name in C_CHAINS)))
+                self.assertGreater(beside["C", "whole"], 0.5 * sum(beside.values()))
 
     def test_the_release_is_named_by_targets(self):
-        child = self.spawn(self.command("sleep"))
-        child.wait_for("ready")
-        said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
-        child.stop(9)
-        release = self.run_command([erl(), "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt()."],
-                                   expect=0).stdout
-        self.assertRegex(said, re.escape(f"Erlang/OTP {release}") + "  ")
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                child = self.spawn(self.command(erl, "sleep"))
+                child.wait_for("ready")
+                said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+                child.stop(9)
+                release = self.run_command([erl, "-noshell", "-eval",
+                                            "io:put_chars(erlang:system_info(otp_release)), halt()."], expect=0).stdout
+                self.assertRegex(said, re.escape(f"Erlang/OTP {release}") + "  ")
 
     def test_frame_pointers_are_refused_in_words_and_no_chain_is_wrong(self):
         """`+JPperf true` puts a frame pointer beside each return address, which looks as one."""
-        truth = set().union(*self.truth().values())
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                self.check_frame_pointers(erl)
+
+    def check_frame_pointers(self, erl):
+        self.flags = ()
+        truth = set().union(*self.truth(erl).values())
         above = {tuple(collapsed(name for name, _ in chain)) for chain in truth}
         self.flags = ("+JPperf", "true")
-        child = self.spawn(self.command("1"))
+        child = self.spawn(self.command(erl, "1"))
         for name in (f"perf-{child.pid}.map", f"jit-{child.pid}.dump"):
             self.addCleanup(pathlib.Path("/tmp", name).unlink, missing_ok=True)
         child.wait_for("ready")
@@ -179,7 +207,7 @@ class Beam(session.NamingCase):
         self.assertGreater(len(chains), 0)
 
     def test_off_is_off(self):
-        child = self.spawn(self.command("1", "recursion"))
+        child = self.spawn(self.command(all_erls()[-1], "1", "recursion"))
         child.wait_for("ready")
         run = self.start("--pid", child.pid, *HZ, "--runtimes=python")
         run.wait_events(300, child.pid)

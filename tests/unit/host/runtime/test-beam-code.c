@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Names of functions in memory made by hand, by the layout of OTP 25 (BeamCodeHeader, ErtsCodeInfo, Atom),
- * and what a worker may say of them.
+ * Names of functions in memory made by hand, by the layouts of OTP 25 and 29 (BeamCodeHeader,
+ * ErtsCodeInfo, Atom), where a process has its variables, and what a worker may say of them.
  */
 
 #include <criterion/criterion.h>
@@ -17,6 +17,8 @@ enum {
         FILE_VARIABLES = 0x1000,
         BIAS = VARIABLES - FILE_VARIABLES,
         ACTIVE = VARIABLES + 8,
+        FRAME_LAYOUT = VARIABLES + 32,
+        ATOMS_TEXT = VARIABLES + 0x300,
         RANGES = VARIABLES + 0x808,
         ATOMS = VARIABLES + 0x200,
         TABLES = BASE + 0x2000,         /* 64 bytes each */
@@ -32,10 +34,9 @@ enum {
         TEXTS = BASE + 0x14000,         /* 64 bytes of an atom, and 1024 of its text */
         LIST = BASE + 0x1e000,
         N_FUNCTIONS = 3,
-        N_ATOMS = 8,
 };
 
-enum { APP = 1, ALL, MAP, LISTS, ODD, LONG };    /* atoms */
+enum { FALSE, TRUE, APP, ALL, MAP, LISTS, ODD, LONG, MACHINE, EXIT };   /* atoms */
 
 static uint8_t memory[SIZE];
 static unsigned n_reads, n_good_reads;
@@ -48,8 +49,7 @@ static bool read_memory(void *userdata, uint64_t address, void *to, size_t size)
         return true;
 }
 
-static const BeamReader reader = { .read = read_memory, .ranges = RANGES, .active = ACTIVE,
-                                   .modules = MODULES, .atoms = ATOMS };
+static BeamReader reader;
 
 static void put(uint64_t address, uint64_t word) {
         memcpy(memory + (address - BASE), &word, sizeof(word));
@@ -64,8 +64,9 @@ static void put_atom(unsigned atom, const char *text, uint16_t length) {
 
         put(SEGMENT + 8 * (uint64_t)atom, at);
         memcpy(memory + (at + 24 - BASE), &length, sizeof(length));
-        put(at + 32, at + 64);
-        memcpy(memory + (at + 64 - BASE), text, length);
+        put(at + 32, at + 64 + (reader.layout->has_terms ? 2 : 0));
+        put(at + 64 + 8, (uint64_t)length * 8);
+        memcpy(memory + (at + 64 + (reader.layout->has_terms ? 16 : 0) - BASE), text, length);
 }
 
 static uint64_t function_at(unsigned module, unsigned i) {
@@ -78,7 +79,7 @@ static void put_module(unsigned module, unsigned atom, unsigned name) {
 
         put(at, N_FUNCTIONS);
         for (unsigned i = 0; i <= N_FUNCTIONS; i++)
-                put(at + 96 + 8 * (uint64_t)i, function_at(module, i));
+                put(at + reader.layout->functions + 8 * (uint64_t)i, function_at(module, i));
         for (unsigned i = 0; i < N_FUNCTIONS; i++) {
                 put(function_at(module, i) + 16, term_of(atom));
                 put(function_at(module, i) + 24, term_of(name));
@@ -109,7 +110,9 @@ static void put_lines(void) {
         }
 }
 
-static void setup(void) {
+static void make(unsigned release) {
+        reader = (BeamReader){ .read = read_memory, .layout = beam_layout(release), .ranges = RANGES,
+                               .active = ACTIVE, .modules = MODULES, .atoms = ATOMS };
         n_reads = 0;
         n_good_reads = UINT32_MAX;
         for (size_t i = 0; i < sizeof(memory); i++)
@@ -117,6 +120,10 @@ static void setup(void) {
         memset(memory, 0, FRAGMENTS - BASE);
         put(ATOMS + 120, ATOMS + 0x100);
         put(ATOMS + 0x100, SEGMENT);
+        put_atom(FALSE, "false", 5);
+        put_atom(TRUE, "true", 4);
+        put_atom(MACHINE, "erts_beamasm", 12);
+        put_atom(EXIT, "normal_exit", 11);
         put_atom(APP, "Elixir.MyApp.Repo", 17);
         put_atom(ALL, "all", 3);
         put_atom(MAP, "-map/2-fun-0-", 13);
@@ -135,6 +142,10 @@ static void setup(void) {
                         put(TABLES + 64 * i + 16 * module + 8, MODULES + MODULE_SIZE * module + 0xf00);
                 }
         }
+}
+
+static void setup(void) {
+        make(25);
 }
 
 TestSuite(beam_code, .init = setup);
@@ -158,6 +169,26 @@ Test(beam_code, a_function_is_named_with_its_module_and_arity) {
         cr_assert_str_eq(function.name, "lists:-map/2-fun-0-/2");
         cr_assert_str_eq(function.file, "lists.erl");
         cr_assert_eq(function.line, 21);
+}
+
+Test(beam_code, atoms_of_29_have_a_binary) {
+        uint64_t pc = function_at(0, 2) + 0x50, at = TEXTS + 1200 * (uint64_t)LISTS;
+
+        make(29);
+        cr_assert_eq(name_at(function_at(0, 2) + 0x50, 0), 0);
+        cr_assert_str_eq(function.name, "lists:-map/2-fun-0-/2");
+        put(at + 64 + 8, 5 * 8 + 1);
+        cr_assert_eq(name_at(pc, 0), BEAM_CODE_E_GONE, "more bits than the atom has");
+        put(at + 64 + 8, 5 * 8);
+        put(at + 32, at + 64 + 1);
+        cr_assert_eq(name_at(pc, 0), BEAM_CODE_E_GONE, "a list");
+}
+
+Test(beam_code, a_release_that_is_not_known_has_no_layout) {
+        cr_assert_null(beam_layout(26));
+        cr_assert_null(beam_layout(0));
+        cr_assert(beam_layout_has_end(200));
+        cr_assert_not(beam_layout_has_end(88));
 }
 
 Test(beam_code, names_of_elixir_are_as_elixir_writes_them) {
@@ -247,14 +278,14 @@ Test(beam_code, each_read_may_fail) {
 
 /* ---- a process ---- */
 
-static const BeamOpened opened = { .bottom = FILE_VARIABLES,
-                                   .active = FILE_VARIABLES + 8,
-                                   .schedulers = FILE_VARIABLES + 16,
-                                   .n_schedulers = FILE_VARIABLES + 24,
-                                   .atoms = FILE_VARIABLES + 0x200,
-                                   .frame_layout = FILE_VARIABLES + 32,
-                                   .data = FILE_VARIABLES,
-                                   .data_size = 0x1000 };
+static const BeamOpened opened = { .atoms = ATOMS_TEXT - BIAS, .frame_layout = FRAME_LAYOUT - BIAS,
+                                   .data = FILE_VARIABLES, .data_size = 0x1000, .release = 25 };
+static BeamFound found;
+static const struct beam_process *const process = &found.process;
+
+static int find(void) {
+        return beam_find(&reader, &opened, BIAS, &found);
+}
 
 static void put_scheduler(unsigned i) {
         uint64_t at = SCHEDULERS + (uint64_t)SCHEDULER_SIZE * i;
@@ -262,80 +293,163 @@ static void put_scheduler(unsigned i) {
         put(at, 0x7f0000 + i);
         put(at + 184, i + 1);
         put(at + 192, 0);
-        put(at + 200, i + 1);
+        put(at + 200, 0xabcd00000000ull | (i + 1));
+}
+
+static void put_code(uint64_t at, const char *code, size_t n) {
+        memcpy(memory + (at - BASE), code, n);
+}
+
+/* Loads the address of the index of the code in force, and reads it: `mov $active,%rdi … mov (%rdi),%r12d`. */
+static void put_active(uint64_t at, uint64_t active) {
+        put_code(at, "\x48\xbf", 2);
+        put(at + 2, active);
+        put_code(at + 10, "\x31\xf6\x44\x8b\x27", 5);
 }
 
 static void put_process(void) {
-        put(VARIABLES, BOTTOM);
+        memset(memory + (FRAGMENTS - BASE), 0, MODULES - FRAGMENTS);
         put(VARIABLES + 16, SCHEDULERS);
-        put(VARIABLES + 24, 0xabcd00000003ull);
+        put(VARIABLES + 0xf00, SCHEDULERS);
+        put(ATOMS + 64, ATOMS_TEXT);
         for (unsigned i = 0; i < 3; i++)
                 put_scheduler(i);
-        memcpy(memory + (FRAGMENTS + 0x100 - BASE), "\x49\x8b\x65\x58", 4);
+        put_code(FRAGMENTS + 0x100, "\x49\x8b\x65\x58", 4);
+        put_active(FRAGMENTS + 0x201, ACTIVE);
+        put(BOTTOM - 24, term_of(MACHINE));
+        put(BOTTOM - 16, term_of(EXIT));
+        put(BOTTOM - 8, 0);
 }
 
-Test(beam_code, a_process_is_found_by_its_tables_and_schedulers) {
-        struct beam_process process;
+Test(beam_code, a_process_is_found_by_what_its_variables_are) {
+        static const unsigned releases[] = { 25, 27, 29 };
+        BeamOpened own = opened;
 
+        for (size_t k = 0; k < 3; k++) {
+                make(releases[k]);
+                put_process();
+                own.release = releases[k];
+                cr_assert_eq(beam_find(&reader, &own, BIAS, &found), 0, "%u", releases[k]);
+                cr_assert_eq(process->ranges, RANGES);
+                cr_assert_eq(process->active, ACTIVE);
+                cr_assert_eq(process->modules, MODULES);
+                cr_assert_eq(process->bottom, BOTTOM);
+                cr_assert_eq(process->n_schedulers, 3);
+                cr_assert_eq(process->scheduler_size, SCHEDULER_SIZE);
+                cr_assert_eq(found.atoms, ATOMS);
+                for (unsigned i = 0; i < 3; i++)
+                        cr_assert_eq(process->registers[i], 0x7f0000 + i);
+                cr_assert_eq(process->registers[3], 0);
+                cr_assert(beam_found_check(&found));
+        }
+        found.process.stop = 200;
+        cr_assert_not(beam_found_check(&found));
+}
+
+Test(beam_code, a_machine_with_one_scheduler_is_found) {
         put_process();
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), 0);
-        cr_assert_eq(process.ranges, RANGES);
-        cr_assert_eq(process.active, ACTIVE);
-        cr_assert_eq(process.modules, MODULES);
-        cr_assert_eq(process.bottom, BOTTOM);
-        cr_assert_eq(process.n_schedulers, 3);
-        cr_assert_eq(process.scheduler_size, SCHEDULER_SIZE);
-        for (unsigned i = 0; i < 3; i++)
-                cr_assert_eq(process.registers[i], 0x7f0000 + i);
-        cr_assert_eq(process.registers[3], 0);
-        cr_assert(beam_code_check(&process));
-        process.stop = 200;
-        cr_assert_not(beam_code_check(&process));
+        put(SCHEDULERS + SCHEDULER_SIZE + 184, 0);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->n_schedulers, 1);
+        cr_assert(beam_found_check(&found));
 }
 
 Test(beam_code, a_process_that_has_just_begun_is_asked_again) {
-        struct beam_process process;
-
         put_process();
         put(SCHEDULERS + 2 * SCHEDULER_SIZE, 0);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_LATER);
+        cr_assert_eq(find(), BEAM_CODE_E_LATER);
         put_scheduler(2);
+        cr_assert_eq(find(), 0);
+        put(SCHEDULERS + 184, 0);
+        cr_assert_eq(find(), BEAM_CODE_E_LATER);
+        put_scheduler(0);
+        put(ATOMS + 64, 0);
+        cr_assert_eq(find(), BEAM_CODE_E_LATER);
+        put_process();
         put(RANGES + 32 + 8, 0);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_LATER);
-        put(VARIABLES, 0);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_LATER);
+        cr_assert_eq(find(), BEAM_CODE_E_LATER);
 }
 
 /* ERTS_FRAME_LAYOUT_FP_RA is 1; the words behind the variable are none of it. */
 Test(beam_code, a_process_whose_frames_have_frame_pointers_is_refused) {
         BeamOpened without = opened;
-        struct beam_process process;
 
         put_process();
-        put(VARIABLES + 32, 0xabcd00000000ull);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), 0);
-        put(VARIABLES + 32, 1);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_POINTERS);
+        put(FRAME_LAYOUT, 0xabcd00000000ull);
+        cr_assert_eq(find(), 0);
+        put(FRAME_LAYOUT, 1);
+        cr_assert_eq(find(), BEAM_CODE_E_POINTERS);
         without.frame_layout = 0;
-        cr_assert_eq(beam_code_find(&reader, &without, BIAS, &process), 0);
+        cr_assert_eq(beam_find(&reader, &without, BIAS, &found), 0);
+        put_code(FRAGMENTS + 0x100, "\x49\x8b\x65\x58\x49\x8b\x6d\x60", 8);
+        cr_assert_eq(beam_find(&reader, &without, BIAS, &found), BEAM_CODE_E_POINTERS);
 }
 
-Test(beam_code, another_layout_is_said_to_be_one) {
-        struct beam_process process;
+Test(beam_code, code_that_is_not_as_it_should_be_is_another_layout) {
+        put_process();
+        put_code(FRAGMENTS + 0x100, "\x49\x8b\x65\x60", 4);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
+        put_process();
+        put(BOTTOM - 16, term_of(ALL));
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "no code ends stacks");
+        put_process();
+        memcpy(memory + (BOTTOM + 0x40 - 24 - BASE), memory + (BOTTOM - 24 - BASE), 24);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "two do");
+        put_process();
+        put(BOTTOM - 8, 1);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "a function of another arity");
+        put_process();
+        put_active(FRAGMENTS + 0x201, VARIABLES + 0x1000);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "no variable");
+        put_process();
+        put_active(FRAGMENTS + 0x401, ACTIVE + 4);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "two variables");
+}
 
-        put_process();
-        memcpy(memory + (FRAGMENTS + 0x100 - BASE), "\x49\x8b\x65\x60", 4);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_UNKNOWN);
-        put_process();
-        put(SCHEDULERS + 184, 0);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_UNKNOWN);
-        put_process();
-        put(VARIABLES + 24, 65);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_MANY);
+Test(beam_code, what_is_there_twice_is_another_layout) {
         put_process();
         /* a second place that looks like the tables */
         memcpy(memory + (VARIABLES + 0xc00 - BASE), memory + (RANGES - BASE), 96);
-        cr_assert_eq(beam_code_find(&reader, &opened, BIAS, &process), BEAM_CODE_E_UNKNOWN);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
+        make(25);
+        put_process();
+        put(SCHEDULERS + 0x4000 + 184, 1);
+        put(SCHEDULERS + 0x4000 + 192, 0);
+        put(SCHEDULERS + 0x4000 + 200, 1);
+        put(VARIABLES + 0xe00, SCHEDULERS + 0x4000);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
+        make(25);
+        put_process();
+        memcpy(memory + (ATOMS + 0x80 - BASE), memory + (ATOMS - BASE), 0x80);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
+}
+
+/* The last one is not counted up to: a sixty-fifth is enough. */
+Test(beam_code, more_schedulers_than_there_is_room_for_are_said_to_be_many) {
+        enum { SMALL = 0x100 };
+
+        put_process();
+        for (unsigned i = 0; i < BEAM_MAX_SCHEDULERS + 1; i++) {
+                put(SCHEDULERS + SMALL * i, 0x7f0000 + i);
+                put(SCHEDULERS + SMALL * i + 184, i + 1);
+                put(SCHEDULERS + SMALL * i + 192, 0);
+                put(SCHEDULERS + SMALL * i + 200, i + 1);
+        }
+        cr_assert_eq(find(), BEAM_CODE_E_MANY);
+        put(SCHEDULERS + SMALL * BEAM_MAX_SCHEDULERS + 184, 0);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->n_schedulers, BEAM_MAX_SCHEDULERS);
+}
+
+Test(beam_code, each_read_of_a_process_may_fail) {
+        put_process();
+        cr_assert_eq(find(), 0);
+        for (unsigned n = n_reads; n-- > 0;) {
+                n_reads = 0;
+                n_good_reads = n;
+                if (!find())
+                        cr_assert(beam_found_check(&found));
+        }
 }
 
 /* ---- what a worker says ---- */
