@@ -71,7 +71,7 @@ ROOMS = {
     "host/delivery/export": {"spool"},
     "host/delivery/spool": set(),
     "host/runtime": {"beam", "go", "hotspot", "jvm", "php", "python", "ruby", "v8"},
-    "host/runtime/go": set(),
+    "host/runtime/go": {"reader"},
     "host/runtime/hotspot": {"reader"},
     "host/runtime/jvm": set(),
     "host/runtime/beam": {"reader"},

@@ -23,6 +23,7 @@
 #include "host/naming/gdb-wire.h"
 #include "host/runtime/all-runtimes.h"
 #include "host/runtime/beam/beam-wire.h"
+#include "host/runtime/go/go-heap-wire.h"
 #include "host/runtime/hotspot/hotspot-wire.h"
 #include "host/runtime/php/php-wire.h"
 #include "host/runtime/python/python-wire.h"
@@ -102,6 +103,11 @@ static void serve_ruby(int socket, int fd, const Request *request) {
         ruby_serve(socket, fd, &request->reader);
 }
 
+/* The same. */
+static void serve_go_heap(int socket, int fd, const Request *request) {
+        go_heap_serve(socket, fd, &request->reader);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -120,6 +126,7 @@ static const Kind kinds[] = {
         { &php_open_question, serve_php },
         { &beam_open_question, serve_beam },
         { &ruby_open_question, serve_ruby },
+        { &go_heap_question, serve_go_heap },
 };
 
 /* Return: NULL = no such kind. */
