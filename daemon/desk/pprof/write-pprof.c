@@ -8,7 +8,8 @@
  * as it comes; a message inside a message is made in a buffer of its own, since its size stands before it.
  *
  * Samples of the CPU have a second column, cpu in nanoseconds, as Go's own profiles have: tools show the
- * default type, and people think in seconds. The first mapping is the program, by which tools call a file.
+ * default type, and people think in seconds. Of a heap that type is inuse_space. The first mapping is the
+ * program, by which tools call a file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -347,18 +348,25 @@ static void put_strings(Pprof *pprof) {
         }
 }
 
+/* Whether it is the type that Go's own heap profiles show first. */
+static bool is_in_use(const Window *window, const WindowProfile *profile) {
+        return is_text(window, profile->names.type, "inuse_space");
+}
+
 /* A program's own profile has both columns, events and time, already: of equal ones time is shown. */
 static bool is_shown_before(const Window *window, const WindowProfile *profile, const WindowProfile *other) {
         bool is_cpu = nanoseconds(window, profile), other_is_cpu = nanoseconds(window, other);
 
         if (is_cpu != other_is_cpu)
                 return is_cpu;
+        if (is_in_use(window, profile) != is_in_use(window, other))
+                return is_in_use(window, profile);
         return profile->n_events > other->n_events ||
                 (profile->n_events == other->n_events && !is_text(window, other->names.unit, "nanoseconds") &&
                  is_text(window, profile->names.unit, "nanoseconds"));
 }
 
-/* The profile that tools shall show: time of CPUs, or else the one with the most events. */
+/* The profile that tools shall show: time of CPUs, else memory in use, else the one with the most events. */
 static const WindowProfile *find_first(const Window *window) {
         const WindowProfile *first = NULL;
 
