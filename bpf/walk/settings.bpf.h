@@ -51,6 +51,9 @@ const volatile uint32_t setting_starts = ABI_STARTS_NONE;
 /* Age of a process from which on its first sample does not wait, ns. */
 const volatile uint64_t setting_start_wait_ns = 0;
 
+/* Entries that leavers has room for: below Linux 6.1 fewer. */
+const volatile uint32_t setting_leavers = 4096;
+
 /* Entries that ring_threads and ring_slots have room for, together (slots.bpf.h). */
 const volatile uint32_t setting_ring_entries = ABI_RING_ENTRIES;
 

@@ -59,6 +59,13 @@ static __always_inline struct ring_holder *slots_holder(uint32_t tgid) {
         return bpf_map_lookup_elem(&ring_holders, &tgid);
 }
 
+/* Entries of all processes of one number. */
+static __always_inline uint32_t *slots_shared(uint32_t number) {
+        struct shared *shared = bpf_map_lookup_elem(&shares, &number);
+
+        return shared ? &shared->n_rings : NULL;
+}
+
 /* Adds to what a process, its user, its control group and all hold. */
 static __always_inline void slots_add(struct ring_holder *holder, uint32_t *group, uint32_t *user,
                                       uint32_t n) {
@@ -80,8 +87,7 @@ static __always_inline bool slots_may_hold(uint32_t group, uint32_t user, uint32
 
 /* An entry more. Return: whether there is a share of it left. */
 static __always_inline bool slots_charge(struct ring_holder *holder) {
-        uint32_t *group = bpf_map_lookup_elem(&ring_shares, &holder->group),
-                 *user = bpf_map_lookup_elem(&ring_shares, &holder->user);
+        uint32_t *group = slots_shared(holder->group), *user = slots_shared(holder->user);
 
         if (!group || !user || !slots_may_hold(*group, *user, holder->n))
                 return false;
@@ -91,8 +97,7 @@ static __always_inline bool slots_charge(struct ring_holder *holder) {
 
 /* @n entries less; those of a process without a row any more were given back together. */
 static __always_inline void slots_give_back(struct ring_holder *holder, uint32_t n) {
-        uint32_t *group = bpf_map_lookup_elem(&ring_shares, &holder->group),
-                 *user = bpf_map_lookup_elem(&ring_shares, &holder->user);
+        uint32_t *group = slots_shared(holder->group), *user = slots_shared(holder->user);
 
         if (group && user && holder->n >= n)
                 slots_add(holder, group, user, -n);
@@ -175,7 +180,7 @@ static __always_inline void slots_share(uint32_t tgid, uint64_t share) {
         holder->group = (uint32_t)(share >> 32) & (ABI_RING_SHARES - 1);
         holder->user = ABI_RING_SHARES | ((uint32_t)share & (ABI_RING_SHARES - 1));
         for (int i = 0; i < 2; i++) {
-                uint32_t *held = bpf_map_lookup_elem(&ring_shares, i ? &holder->user : &holder->group);
+                uint32_t *held = slots_shared(i ? holder->user : holder->group);
 
                 if (held)
                         __sync_fetch_and_add(held, n);

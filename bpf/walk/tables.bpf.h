@@ -192,7 +192,7 @@ struct {
 struct ring_holder {
         uint32_t n;                     /* its entries in both */
         uint32_t overflowed;            /* an entry was refused: neighbours are not known */
-        uint32_t group, user;           /* indexes in ring_shares */
+        uint32_t group, user;           /* indexes in shares */
 };
 
 /* By tgid, for as long as the process has a row. The same writers and reader. */
@@ -204,30 +204,33 @@ struct {
         __type(value, struct ring_holder);
 } ring_holders SEC(".maps");
 
-/*
- * Entries of all processes of a control group, and behind them of a user in one. Several may have one
- * number; then they have one share. The same writers.
- */
+/* Holdings of a control group, or of a user in one. */
+struct shared {
+        uint32_t n_rings;               /* entries of ring_threads and ring_slots */
+        uint32_t n_leavers;
+};
+
+/* Control groups, and behind them users in one. Several may have one number; then they have one share. */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(max_entries, 2 * ABI_RING_SHARES);
         __type(key, uint32_t);
-        __type(value, uint32_t);
-} ring_shares SEC(".maps");
+        __type(value, struct shared);
+} shares SEC(".maps");
 
 /* Data that was sent of a process at its exit, until the process is reaped. */
 struct leaver {
         uint64_t start_time_ns;
         uint64_t cpu_ns;
         uint32_t tgid;
-        uint32_t padding;
+        uint16_t group, user;           /* indexes in shares */
         char comm[KERNEL_COMM_SIZE];
 };
 
 /*
  * Leader's task_struct → leaver. Watchers write and read. Only entries in use take memory (as `processes`). A
- * target that is never reaped keeps its place, and at the cap the last bit of CPU time of a process is not
- * told.
+ * target that is never reaped keeps its place. Who leaves when its share is used up has the last bit of its
+ * CPU time told of no more.
  */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);

@@ -46,6 +46,37 @@ static __always_inline uint64_t group_cpu_time(struct task_struct *task) {
         return cpu_ns;
 }
 
+static __always_inline uint32_t *leaver_share(uint32_t number) {
+        struct shared *shared = bpf_map_lookup_elem(&shares, &number);
+
+        return shared ? &shared->n_leavers : NULL;
+}
+
+static __always_inline uint16_t leaver_number(uint64_t of) {
+        return (uint16_t)((of * 0x9e3779b97f4a7c15ull >> 48) & (ABI_RING_SHARES - 1));
+}
+
+static __always_inline void leaver_count(const struct leaver *leaver, uint32_t n) {
+        uint32_t *group = leaver_share(leaver->group), *user = leaver_share(leaver->user);
+
+        if (!group || !user)
+                return;
+        __sync_fetch_and_add(group, n);
+        __sync_fetch_and_add(user, n);
+}
+
+/* Whether there is room for one more of the current task's control group and user, which *@leaver gets. */
+static __always_inline bool leaver_has_room(struct leaver *leaver) {
+        uint32_t uid = (uint32_t)bpf_get_current_uid_gid();
+        const uint32_t *group, *user;
+
+        leaver->group = leaver_number(bpf_get_current_cgroup_id() + ((uint64_t)uid << 32));
+        leaver->user = (uint16_t)(ABI_RING_SHARES + leaver_number(uid));
+        group = leaver_share(leaver->group);
+        user = leaver_share(leaver->user);
+        return group && user && wait_may_hold(setting_leavers, *group, *user, !uid);
+}
+
 /* CPU time matters of a process whose tick would be taken: selection without a look at its address space. */
 static __always_inline void leaver_put(struct task_struct *task, const struct identity *identity,
                                        uint64_t cpu_ns) {
@@ -60,7 +91,10 @@ static __always_inline void leaver_put(struct task_struct *task, const struct id
         if ((row ? row->state : setting_default_state) == ABI_STATE_REJECTED)
                 return;
         comm_copy(leaver.comm, task->comm);
-        bpf_map_update_elem(&leavers, &leader, &leaver, BPF_ANY);
+        if (leaver_has_room(&leaver) && !bpf_map_update_elem(&leavers, &leader, &leaver, BPF_NOEXIST))
+                leaver_count(&leaver, 1);
+        else    /* the other one of two last threads at once has made it */
+                bpf_map_update_elem(&leavers, &leader, &leaver, BPF_EXIST);
 }
 
 SEC("raw_tp/sched_process_exit")
@@ -98,6 +132,7 @@ SEC("raw_tp/sched_process_free")
 int watch_free(const struct bpf_raw_tracepoint_args *context) {
         uint64_t leader = context->args[0], cpu_ns;
         const struct leaver *leaver = bpf_map_lookup_elem(&leavers, &leader);
+        struct leaver shares = {};
         struct abi_notice notice = { .kind = ABI_NOTICE_SETTLED, .time_ns = bpf_ktime_get_ns() };
 
         if (!leaver)
@@ -110,7 +145,10 @@ int watch_free(const struct bpf_raw_tracepoint_args *context) {
                 notice.value = cpu_ns - leaver->cpu_ns;
                 notice_send(&notice);
         }
-        bpf_map_delete_elem(&leavers, &leader);
+        shares.group = leaver->group;
+        shares.user = leaver->user;
+        if (!bpf_map_delete_elem(&leavers, &leader))
+                leaver_count(&shares, -1);
         return 0;
 }
 

@@ -9,6 +9,7 @@ import tap
 
 PROGRAM = os.environ.get("SAMPLE_DUMP", str(tap.HARNESS / "sample-dump"))  # there is one with another kernel half
 TARGET = 1
+EXEC, EXIT, MAPPINGS, SETTLED = 1, 2, 3, 4
 TICK_NS = 10_000_000
 ENDS = ("complete no_user no_mapping no_rows fault bad_cfa unsupported depth fp_end stale internal pending long malformed "
         "runtime").split()
@@ -95,3 +96,26 @@ class Dump:
     def rows(self, tgid):
         """Loads the unwind tables of a process; in force when it returns."""
         self.test.assertEqual(self.command(f"rows {tgid}"), 0)
+
+    def check_settled(self, program, n=30):
+        """The scheduler looks every few milliseconds; a process of two has hardly been looked at when it
+        exits. What its exit did not know is told once it is reaped."""
+        used = {}
+        for _ in range(n):
+            pid = os.posix_spawn(program, [program, "2"], {},
+                                 file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+            _, _, usage = os.wait4(pid, 0)
+            used[pid] = usage.ru_utime + usage.ru_stime
+
+        def told(kind, pid):
+            return sum(x["value"] for x in self.notices(kind, pid)) / 1e9
+
+        # One that is reaped before it has left its CPU is accounted for no more: its exit knew all, and no
+        # other notice comes.
+        self.wait(lambda: all(self.notices(EXIT, pid) and
+                              abs(told(EXIT, pid) + told(SETTLED, pid) - seconds) < 0.0001
+                              for pid, seconds in used.items()), "what exits left")
+        known = {pid: told(EXIT, pid) for pid in used}
+        self.test.assertLess(sum(known.values()),
+                             sum(used.values()) - n * 0.00001, "else this test tests nothing")
+        return used

@@ -277,6 +277,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         if (config->names == ABI_NAMES_NONE)
                 bpf_map__set_max_entries(skeleton->maps.rejected_names, 1);
         kernel_half_preallocate(maps);
+        skeleton->rodata->setting_leavers = bpf_map__max_entries(skeleton->maps.leavers);
         skeleton->rodata->setting_ring_entries = bpf_map__max_entries(skeleton->maps.ring_slots);
 }
 

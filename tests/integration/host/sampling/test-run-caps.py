@@ -15,10 +15,13 @@ import groups
 import prometheus
 import tap
 import unix_http
+from dump import Dump
 
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
+ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
 PART = 0.9
+UNDECIDED = 2
 
 
 class Caps(groups.Neighbours):
@@ -89,6 +92,14 @@ class Caps(groups.Neighbours):
         known = sum(min(told[key], ns) for key, ns in inside.items())
         print(f"# {known / sum(inside.values()):.3f} of its waits in spans", flush=True)
         self.assertGreater(known, PART * sum(inside.values()))
+
+    def test_processes_that_are_never_reaped(self):
+        """More children of one have ended than there are places for; of an honest one's all CPU time is told."""
+        dump = Dump(self, default=UNDECIDED)
+        _, tell = self.commanded_at((groups.ATTACKER, None), "hostile", "zombies", ZOMBIES)
+        tell("go")
+        dump.check_settled(tap.VICTIMS / "victim-short")
+        dump.stop()
 
 
 tap.main()
