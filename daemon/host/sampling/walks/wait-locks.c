@@ -15,6 +15,10 @@
  * the next look asks again. Nothing else is believed. So a wait between two looks has no lock, and is counted
  * without: looks meet waits by the time that they take, as ticks meet functions.
  *
+ * Names of classes are kept by one pointer each, since sets of attributes go by these while a window lasts. So
+ * when a window ends in which a name had no room, the table is emptied, with all that was seen; who waits on
+ * is asked for by the next look. Until then processes have shares of it.
+ *
  * A thread is asked for once a wait. Looks that find nobody new become rarer, up to IDLE_NS, and all of them
  * take a twentieth of one CPU at most.
  */
@@ -28,8 +32,10 @@
 #include <time.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/data/shares.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "host/sampling/process/identity.h"
 #include "host/sampling/process/memory.h"
 #include "host/sampling/walks/thread-locks.h"
 
@@ -58,6 +64,9 @@ typedef struct Seen {
 struct WaitLocks {
         const WalkStages *stages;
         Intern names;                   /* with their NUL */
+        Shares shares;                  /* holders of these: who named one first */
+        ShareOwner owner;               /* process that named a new one last; 0 = none has */
+        bool is_over;                   /* a name had no room */
         uint64_t after_ns;              /* to the next look */
         uint32_t last_tgid;             /* process of the last thread that was asked for */
         Seen seen[BUCKETS][PLACES];
@@ -108,27 +117,56 @@ static Seen *oldest_of(Seen *bucket) {
         return oldest;
 }
 
+/* Whether process @tgid may add a name. */
+static bool may_name(WaitLocks *locks, uint32_t tgid) {
+        if (locks->owner.process != tgid) {
+                locks->owner = identity_owner_of((pid_t)tgid, 0);
+                locks->owner.process = tgid;
+        }
+        if (shares_leave_room(&locks->shares, &locks->owner, 1, MAX_NAMES))
+                return true;
+        locks->is_over = true;
+        shares_tell(&locks->shares, "classes of locks", &locks->owner, clock_monotonic_ns());
+        return false;
+}
+
 /* *textp: the same pointer for the same text, or NULL: none, or too many others. */
-static int keep_name(WaitLocks *locks, const char *name, const char **textp) {
+static int keep_name(WaitLocks *locks, uint32_t tgid, const char *name, const char **textp) {
+        size_t size = strlen(name) + 1;
         uint32_t index;
+        Share *share;
         int r;
 
         *textp = NULL;
         if (!*name)
                 return 0;
-        r = intern_add(&locks->names, name, strlen(name) + 1, &index);
-        if (r < 0)
-                return error_fold(r);
-        if (r != INTERN_E_FULL)
-                *textp = intern_get(&locks->names, index)->data;
+        if (intern_find(&locks->names, name, size, &index)) {
+                if (!may_name(locks, tgid))
+                        return 0;
+                r = shares_hold(&locks->shares, &locks->owner, 1, &share);
+                if (!r)
+                        r = intern_add(&locks->names, name, size, &index);
+                if (r)
+                        return error_fold(r);
+        }
+        *textp = intern_get(&locks->names, index)->data;
         return 0;
+}
+
+void wait_locks_end_window(WaitLocks *locks) {
+        if (!locks->is_over)
+                return;
+        memset(locks->seen, 0, sizeof(locks->seen));
+        intern_reset(&locks->names);
+        shares_deinit(&locks->shares);
+        locks->is_over = false;
 }
 
 int wait_locks_note(WaitLocks *locks, const WaitingThread *thread, const char *kind, const char *name,
                     uint32_t owner) {
         Seen *to = oldest_of(bucket_of(locks, thread->tgid, thread->tid));
         const char *text;
-        int r = keep_name(locks, name, &text);
+        int r = keep_name(locks, thread->tgid, name, &text);
 
         if (r)
                 return r;
@@ -405,6 +443,7 @@ WaitLocks *wait_locks_free(WaitLocks *locks) {
         if (!locks)
                 return NULL;
         intern_deinit(&locks->names);
+        shares_deinit(&locks->shares);
         free(locks);
         return NULL;
 }

@@ -28,6 +28,9 @@ DEFINE_CLEANUP(WaitLocks, wait_locks_free)
  */
 int wait_locks_look(WaitLocks *locks, uint64_t *after_nsp);
 
+/* A window has ended: no pointer to a name is in use any more. Makes room for others where there are many. */
+void wait_locks_end_window(WaitLocks *locks);
+
 /* A thread that stood still from one moment to another (MONOTONIC). */
 typedef struct WaitingThread {
         uint32_t tgid, tid;

@@ -113,6 +113,12 @@ static int drained(Daemon *daemon) {
         return r < 0 ? error_origin(r) : 0;
 }
 
+static int end_window(Daemon *daemon, Window *window) {
+        if (daemon->walks.wait_locks)
+                wait_locks_end_window(daemon->walks.wait_locks);
+        return 0;
+}
+
 static void stop(Daemon *daemon) {
         DaemonWalks *walks = &daemon->walks;
 
@@ -176,6 +182,7 @@ const Stage stage_walks = {
         .make = make,
         .start = start,
         .drained = drained,
+        .window = end_window,
         .flush = flush,
         .stop = stop,
         .release = release,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/sampling/walks/wait-locks.h"
 
@@ -76,6 +77,52 @@ Test(wait_locks, what_was_seen_last_stays_where_room_is_short) {
                 note(11, i * 1000, i * 1000 + 10, "shop.Cart", 0);
         cr_expect_not_null(wait_locks_find(locks, 10, 11, 100000, 100010));
         cr_expect_null(wait_locks_find(locks, 10, 11, 1000, 1010), "the first one had to go");
+}
+
+static uint64_t noted_ns;
+
+static const char *name_of(uint32_t tgid, const char *name) {
+        const WaitingThread thread = { tgid, 1, ++noted_ns, noted_ns, noted_ns };
+
+        cr_assert_eq(wait_locks_note(locks, &thread, "monitor", name, 0), 0);
+        return wait_locks_find(locks, tgid, 1, noted_ns, noted_ns)->name;
+}
+
+/* Another process of our user and group names more than there is room for. */
+static void fill(void) {
+        const pid_t other = getppid();
+        unsigned n_named = 0;
+        char name[32];
+
+        for (unsigned i = 0; i < 4100; i++) {
+                snprintf(name, sizeof(name), "evil.Class%u", i);
+                n_named += name_of((uint32_t)other, name) != NULL;
+        }
+        cr_assert_leq(n_named, 1024);
+        cr_assert_gt(n_named, 1000);
+}
+
+Test(wait_locks, a_process_with_many_classes_leaves_room_for_those_of_others) {
+        char name[32];
+
+        fill();
+        for (unsigned i = 0; i < 200; i++) {
+                snprintf(name, sizeof(name), "shop.Class%u", i);
+                cr_assert_str_eq(name_of((uint32_t)getpid(), name), name);
+        }
+}
+
+Test(wait_locks, classes_are_forgotten_with_a_window_in_which_one_had_no_room) {
+        const uint32_t own = (uint32_t)getpid(), other = (uint32_t)getppid();
+
+        cr_expect_str_eq(name_of(own, "shop.Cart"), "shop.Cart");
+        wait_locks_end_window(locks);
+        cr_expect_not_null(wait_locks_find(locks, own, 1, 1, 1), "there is room");
+        fill();
+        cr_expect_null(name_of(other, "evil.Last"));
+        wait_locks_end_window(locks);
+        cr_expect_null(wait_locks_find(locks, own, 1, 1, 1));
+        cr_expect_str_eq(name_of(other, "evil.Last"), "evil.Last");
 }
 
 Test(wait_locks, names_beyond_the_cap_are_left_out) {
