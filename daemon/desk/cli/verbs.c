@@ -11,6 +11,7 @@ const Verb *const verbs[] = {
         &verb_record,
         &verb_top,
         &verb_stacks,
+        &verb_heap,
         &verb_run,
         &verb_targets,
         &verb_contexts,

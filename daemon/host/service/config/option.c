@@ -25,6 +25,7 @@ enum {
         RECEIVE = VERB_RECEIVE,
         CORO = VERB_CORO,
         CONVERT = VERB_CONVERT,
+        LOOKS = VERB_STACKS | VERB_HEAP,        /* verbs that look once at what runs */
         SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT | VERB_SPOOL,  /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
 };
@@ -354,7 +355,7 @@ const Option option_table[] = {
           .argument = "FILE",
           .advanced = true,
           .help = "take only requests with one of the bearer tokens in FILE, one a line; read at the start" },
-        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | VERB_STACKS,
+        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | LOOKS,
           NULL, FIELD(command.output), "", .argument = "PATH",
           USES({ RECEIVE,
                  .help = "the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
@@ -362,7 +363,7 @@ const Option option_table[] = {
                  .help = "the file, whose suffix says the format (- for standard output; default: "
                          "spanprof.html)" }),
           .help = "the file, whose suffix says the format (- for standard output)" },
-        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | VERB_STACKS, NULL, FIELD(command.format),
+        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | LOOKS, NULL, FIELD(command.format),
           "auto",
           .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope firefox",
           .argument = "FORMAT",

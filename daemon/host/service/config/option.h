@@ -45,6 +45,7 @@ enum {
         VERB_RECORD = 1 << 24,
         VERB_TOP = 1 << 25,
         VERB_STACKS = 1 << 26,
+        VERB_HEAP = 1 << 27,
         VERB_ANY = -1,
 };
 
