@@ -180,6 +180,26 @@ static __attribute__((noinline)) void lost_note(const struct abi_sample *sample)
         bpf_map_update_elem(&lost_ticks, &tgid, &first, BPF_NOEXIST);
 }
 
+/*
+ * Whether the entry that is counted last is between two that are exported: of each CPU's entries, every
+ * setting_ticks_per_sample-th is. So the exported ones are what a slower clock would have taken.
+ */
+static __always_inline bool fine_is_due(const struct counters *counters) {
+        return setting_ticks_per_sample > 1 && !faults_is_one(counters) &&
+                counters->values[COUNTER_SAMPLER_ENTRIES] % setting_ticks_per_sample;
+}
+
+static __always_inline bool fine_is_one(const struct abi_sample *sample) {
+        return setting_ticks_per_sample > 1 && sample->kind == ABI_KIND_FINE;
+}
+
+/* The other half of the ring is for samples that are exported. */
+static __always_inline bool fine_finds_no_room(void) {
+        uint64_t n_used = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
+
+        return 2 * n_used > bpf_ringbuf_query(&samples, BPF_RB_RING_SIZE);
+}
+
 /* Sends exactly the bytes that are used. */
 static __always_inline void record_emit(struct scratch *scratch, bool is_undecided,
                                         struct counters *counters) {
@@ -189,9 +209,17 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
                 n = UNWIND_MAX_FRAMES;
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters);
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
+        if (fine_is_one(&scratch->sample) && fine_finds_no_room()) {
+                counters->values[COUNTER_FINE_RING_FULL]++;
+                return;
+        }
         if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls))) {
                 if (faults_words(scratch)) {
                         counters->values[COUNTER_FAULT_SAMPLES_RING_FULL]++;
+                        return;
+                }
+                if (fine_is_one(&scratch->sample)) {
+                        counters->values[COUNTER_FINE_RING_FULL]++;
                         return;
                 }
                 counters->values[COUNTER_LOST_RING_FULL]++;
@@ -234,16 +262,24 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         process = &recent->row;
 
-        counters->values[COUNTER_TICKS] += !faults_is_one(counters);
+        if (fine_is_due(counters))
+                counters->values[COUNTER_FINE_TICKS]++;
+        else
+                counters->values[COUNTER_TICKS] += !faults_is_one(counters);
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch) {
-                counters->values[COUNTER_LOST_KERNEL_INTERNAL] += !faults_is_one(counters);
+                if (fine_is_due(counters))
+                        counters->values[COUNTER_FINE_RING_FULL]++;
+                else
+                        counters->values[COUNTER_LOST_KERNEL_INTERNAL] += !faults_is_one(counters);
                 return 0;
         }
         record_begin(&scratch->sample, task, &identity, process,
                      recent->has_one_id ? task->pid : identity_innermost(task));
         if (faults_is_one(counters))
                 faults_begin(scratch, counters);
+        else if (fine_is_due(counters))
+                scratch->sample.kind = ABI_KIND_FINE;
         fetch_ahead(recent);
         PART(HEAD);
         context_read(process, scratch);

@@ -61,6 +61,7 @@ enum abi_kind {
         ABI_KIND_ALLOC = 4,             /* value: bytes */
         ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
         ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
+        ABI_KIND_FINE = 7,              /* value: 1; a tick between two of kind CPU, for the recorder alone */
 };
 
 enum {

@@ -118,6 +118,10 @@
           "samples of page faults that found the ring to the daemon full: they are lost") \
         X(FAULT_SAMPLES_UNKNOWN, "page_fault_samples_total", "event=\"unknown\"", \
           "samples of page faults whose kind of memory the kernel could not tell at that moment: they are kept") \
+        X(FINE_TICKS, "recorder_ticks_total", "event=\"taken\"", \
+          "entries of the sampler on a target for the flight recorder alone, with --recorder: not in ticks_total") \
+        X(FINE_RING_FULL, "recorder_ticks_total", "event=\"ring_full\"", \
+          "the same that found the ring to the daemon half full: they leave the rest to other samples") \
         X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \
         X(WAITS_WALKED, "waits_total", "event=\"walked\"", "waits whose stack was drawn and walked") \
         X(WAITS_WALKED_LATE, "waits_total", "event=\"walked_late\"", \
@@ -704,6 +708,21 @@
           "samples of page faults whose process was forgotten while they waited: they are lost") \
         X(FAULT_SAMPLES_WINDOW_FULL, "page_fault_samples_total", "event=\"window_full\"", \
           "samples of page faults that found the window full: they are lost") \
+        X(FINE_RECORDED, "recorder_ticks_total", "event=\"recorded\"", "the same in a window that the recorder was handed") \
+        X(FINE_NOT_TARGET, "recorder_ticks_total", "event=\"not_target\"", \
+          "the same of processes that are no targets, or none any more: left out") \
+        X(FINE_GONE, "recorder_ticks_total", "event=\"deferred\"", \
+          "the same whose process was forgotten while they waited: they are lost") \
+        X(FINE_WINDOW_FULL, "recorder_ticks_total", "event=\"window_full\"", \
+          "the same that found the window half full: they leave the rest to other samples") \
+        X(RECORDER_KEPT, "recorder_windows_total", "event=\"kept\"", "windows that the flight recorder took in") \
+        X(RECORDER_CUT, "recorder_windows_total", "event=\"cut\"", \
+          "windows of which the recorder has not all, since one alone was larger than its cap") \
+        X(RECORDER_AGED, "recorder_windows_total", "event=\"aged\"", "windows that were dropped for their age") \
+        X(RECORDER_OVER_CAP, "recorder_windows_total", "event=\"over_cap\"", \
+          "windows that were dropped before their time, since the recorder was full") \
+        X(RECORDER_DROPPED, "recorder_windows_total", "event=\"dropped\"", \
+          "windows that the recorder still had at the stop: they are dropped") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \
         X(WAITS_NOT_TARGET, "waits_total", "event=\"not_target\"", \
           "waits of processes that are no targets any more: left out") \

@@ -134,7 +134,7 @@ __attribute__((noinline)) uint32_t defer_send(uint32_t n, uint32_t is_first) {
 static __always_inline bool defer_admits(struct scratch *scratch, uint64_t bytes, bool is_lost) {
         struct defer_budget *budget = &scratch->budget;
         uint64_t second = scratch->sample.time_ns >> DEFER_SECOND_SHIFT;
-        uint64_t share = scratch->sample.kind == ABI_KIND_FAULT ? 2 : 1;
+        uint64_t share = scratch->sample.kind == ABI_KIND_CPU ? 1 : 2;
 
         if (budget->second != second)
                 *budget = (struct defer_budget){ .second = second };

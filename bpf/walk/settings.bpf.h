@@ -36,6 +36,9 @@ const volatile bool setting_kernel_stacks = false;
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
 
+/* Ticks of a CPU from one of kind CPU to the next: those between are FINE. 1 = there are none. */
+const volatile uint32_t setting_ticks_per_sample = 1;
+
 /* Whether ticks tell offcpu.bpf.c which spans they have met (run-ticks.bpf.h). */
 const volatile bool setting_run_ticks = false;
 

@@ -152,7 +152,8 @@ static int init_profiles(Encoder *encoder) {
 
                 state->profile = window_get_profile(encoder->window, i);
                 state->index = i;
-                if (!state->profile->n_samples)
+                if (!state->profile->n_samples ||
+                    (encoder->options->no_fine && state->profile->type == PROFILE_FINE))
                         continue;
                 state->type = encoder->options->by_type ? find_type(encoder->window, i) : 0;
                 state->shape = choose_shape(encoder, i);

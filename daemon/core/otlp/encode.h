@@ -23,6 +23,7 @@ typedef struct OtlpOptions {
         uint64_t untimed_ns;            /* REALTIME of a window that begins at 0, which has no times */
         /* n_events, n_lost: samples of the CPU alone, which are those that are accounted for */
         bool count_cpu;
+        bool no_fine;                   /* profiles of PROFILE_FINE are left out */
         bool one_value;                 /* a sample has one value or times, never a value for each time */
         bool by_type;                   /* a request has profiles of one type: a refusal loses no other */
         /* limits of one profile in one request: samples, and the size as pprof, about; 0 = no limit */

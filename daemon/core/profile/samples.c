@@ -35,6 +35,7 @@ static const struct {
         [PROFILE_GOROUTINES] = { "goroutines", "count", "wall", "nanoseconds" },
         [PROFILE_PAGE_FAULTS] = { "page_faults", "count", "page_faults", "count" },
         [PROFILE_CRASHES] = { "crashes", "count", "crashes", "count" },
+        [PROFILE_FINE] = { "spanprof.fine", "count", "cpu", "nanoseconds" },
         [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 

@@ -131,6 +131,8 @@ typedef enum ProfileType {
         PROFILE_GOROUTINES,             /* goroutines/count that wait, at looks; period wall/nanoseconds */
         PROFILE_PAGE_FAULTS,            /* page_faults/count; period the same, 1: a value for each event */
         PROFILE_CRASHES,                /* crashes/count; period the same, 1 */
+        /* ticks between those of PROFILE_CPU, which they become in the flight recorder: never encoded */
+        PROFILE_FINE,
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;

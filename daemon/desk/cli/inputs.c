@@ -113,7 +113,7 @@ static int set_times(Inputs *inputs) {
         return r;
 }
 
-static int set_options(Inputs *inputs) {
+static int set_options(Inputs *inputs, bool asks_times) {
         const Config *config = inputs->config;
         const char **resource = calloc(config->convert.resources.n_items + 1, sizeof(*resource));
 
@@ -124,7 +124,7 @@ static int set_options(Inputs *inputs) {
         inputs->resource = resource;
         inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX,
                                             .timestamps = config->form.timestamps,
-                                            .timestamps_asked = inputs_asked(config, "timestamps"),
+                                            .timestamps_asked = asks_times,
                                             .payload = config->convert.include_payload,
                                             .arguments = config->convert.include_arguments,
                                             .pretty = config->convert.pretty,
@@ -290,7 +290,7 @@ int inputs_init(Inputs *inputs, const Cli *cli) {
         intern_init(&inputs->seen, MAX_SEEN);
         r = *cli->config.report.spans ? read_spans(inputs) : 0;
         if (!r)
-                r = set_options(inputs);
+                r = set_options(inputs, inputs_asked(&cli->config, "timestamps") || cli->verb->bit == VERB_KEEP);
         for (int i = 0; i < cli->n_arguments && !r; i++) {
                 r = add_argument(inputs, cli->arguments[i]);
                 if (i == 0)

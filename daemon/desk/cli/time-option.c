@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Parses a date by its fixed form, a number of seconds, or an offset from the beginning.
+ * Parses a date by its fixed form, a number of seconds, or an offset from the beginning, or back from now.
  */
 
 #include "desk/cli/time-option.h"
@@ -70,9 +70,16 @@ static int parse_date(const char *text, uint64_t *nsp) {
 }
 
 int time_option_parse(const char *option, const char *text, uint64_t *nsp, bool *relativep) {
+        const uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
+        uint64_t ago_ns;
+
         *relativep = *text == '+';
+        if (*text == '-' && !parse_seconds(text + 1, &ago_ns) && ago_ns <= now_ns) {
+                *nsp = now_ns - ago_ns;
+                return 0;
+        }
         if (!*text || !parse_seconds(text + *relativep, nsp) || (!*relativep && !parse_date(text, nsp)))
                 return 0;
-        log_error("--%s: `%s` is no time (2026-01-31T12:00:00Z, 1769860800, +10s)", option, text);
+        log_error("--%s: `%s` is no time (2026-01-31T12:00:00Z, 1769860800, +10s, -90s)", option, text);
         return STATUS_USAGE;
 }

@@ -16,6 +16,7 @@ const Verb *const verbs[] = {
         &verb_targets,
         &verb_contexts,
         &verb_status,
+        &verb_keep,
         &verb_pause,
         &verb_resume,
         &verb_doctor,

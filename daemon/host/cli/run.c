@@ -18,6 +18,7 @@
 #include "core/base/util/short-turns.h"
 #include "host/cli/cli.h"
 #include "host/service/limits/group-limit.h"
+#include "host/service/recorder/recorder.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/demotion.h"
 #include "host/service/control/self.h"
@@ -164,6 +165,7 @@ static int run_confined(Cli *cli, EventOpener *opener) {
                 log_notice("the daemon may call what it does not need: no filter of system calls (%s)",
                            strerror(-r));
         r = run_all(&run);
+        recorder_free(run.totals.recorder);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;
         if (r < 0)

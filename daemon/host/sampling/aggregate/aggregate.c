@@ -111,6 +111,8 @@ static ProfileType profile_type(uint8_t kind) {
                 return PROFILE_PAGE_FAULTS;
         case ABI_KIND_CRASH:
                 return PROFILE_CRASHES;
+        case ABI_KIND_FINE:
+                return PROFILE_FINE;
         default:
                 return PROFILE_CPU;
         }
@@ -219,7 +221,7 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
                           sample->header->signal ? 1 : (int64_t)sample->header->value,
                           sample->header->time_ns);
-        if (!r && frames_nameless(aggregator->frames) < COUNTER_N)
+        if (!r && sample->header->kind != ABI_KIND_FINE && frames_nameless(aggregator->frames) < COUNTER_N)
                 stat_add(frames_nameless(aggregator->frames), 1);
         return r;
 }
@@ -230,7 +232,11 @@ static int add(Aggregator *aggregator, const Program *program, const Sample *sam
 
         if (r)
                 return error_fold(r);
-        r = add_tick(aggregator, program, sample, endp, is_latep);
+        if (sample->header->kind != ABI_KIND_FINE ||
+            window_shares_leave_half(&aggregator->shares, aggregator->window))
+                r = add_tick(aggregator, program, sample, endp, is_latep);
+        else
+                r = WINDOW_E_FULL;
         window_shares_end(&aggregator->shares, aggregator->window);
         return r;
 }
@@ -467,7 +473,7 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         bool is_late = false;
         int r = resolve_span(aggregator, program, &named, &sample);
 
-        if (!r && is_unnamed(sample->header))
+        if (!r && is_unnamed(sample->header) && sample->header->kind != ABI_KIND_FINE)
                 stat_add(COUNTER_PYTHON_SPANS_UNNAMED, 1);
         if (!r)
                 r = add(aggregator, program, sample, &end, &is_late);
@@ -479,7 +485,7 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
                 return error_fold(r);
         if (is_late)
                 return AGGREGATOR_E_LATER;
-        if (!sample->fault && !sample->header->signal)
+        if (!sample->fault && !sample->header->signal && sample->header->kind != ABI_KIND_FINE)
                 count_outcomes(context, end);
         return 0;
 }

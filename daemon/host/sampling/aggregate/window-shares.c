@@ -166,8 +166,19 @@ int window_shares_begin(WindowShares *shares, Window *window, const Process *pro
         if (r)
                 return error_fold(r);
         window_refuse_rows(window, refused);
+        shares->refused = refused;
         shares->filling = holder;
         return 0;
+}
+
+bool window_shares_leave_half(const WindowShares *shares, Window *window) {
+        uint32_t refused = shares->refused;
+
+        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+                refused |= (uint32_t)(shares->before.parts[i] >= WINDOW_FILL_MAX / 2) << i;
+        window_refuse_rows(window, refused);
+        return shares->before.parts[WINDOW_MEMORY] < WINDOW_FILL_MAX / 2 &&
+                shares->before.memory < WINDOW_FILL_MAX / 2;
 }
 
 void window_shares_end(WindowShares *shares, Window *window) {

@@ -25,6 +25,7 @@ typedef struct WindowShares {
         Hashmap holders;                /* generation of a process → WindowHolder */
         WindowHolder *filling;          /* the process that is being added; NULL = none is */
         WindowFill before;              /* window_fill() then */
+        uint32_t refused;               /* parts that it may not add to */
 } WindowShares;
 
 /* All zeros is that of an empty window. */
@@ -32,6 +33,12 @@ void window_shares_deinit(WindowShares *shares);
 
 /* Around what adds rows of @process to @window. Return: 0, -ENOMEM. */
 int window_shares_begin(WindowShares *shares, Window *window, const Process *process);
+
+/*
+ * What is added until then leaves each half of a table, and of the memory, to others. Return: false = half of
+ * the memory is filled, and nothing may be added.
+ */
+bool window_shares_leave_half(const WindowShares *shares, Window *window);
 void window_shares_end(WindowShares *shares, Window *window);
 
 /* Another window begins, without rows. */

@@ -142,17 +142,20 @@ bool event_has_stopped(EventPulse *pulse, uint64_t enabled_ns) {
  * ln(1.25 ÷ 0.75) ÷ 0.5 = 1.0217. Besides, each new period throws away half of one that had begun. The mean
  * makes up for both, so that the rate is nominal.
  *
+ * Each second of a flight recorder is to be about as fine as it was told: its periods are from 11/12 … 13/12,
+ * for which the mean of 1/x is 1.0023.
+ *
  * Draws of one CPU step through the range by the golden ratio from a random start. They are spread as evenly
  * as can be after any number of them, so short runs have the nominal rate too.
  */
-uint64_t event_draw_period(uint64_t nominal_ns, uint32_t *drawp) {
-        uint64_t mean_ns = nominal_ns + nominal_ns * 217 / 10000;
+uint64_t event_draw_period(uint64_t nominal_ns, EventJitter jitter, uint32_t *drawp) {
+        uint64_t mean_ns = nominal_ns + nominal_ns * (jitter == EVENT_JITTER_WIDE ? 217 : 23) / 10000;
 
         if (!*drawp && getrandom(drawp, sizeof(*drawp), GRND_NONBLOCK) != sizeof(*drawp))
                 *drawp = (uint32_t)clock_monotonic_ns() << 12;
         *drawp += 0x9E3779B9;           /* 2^32 ÷ the golden ratio */
         mean_ns -= MIN(mean_ns, NS_PER_SEC / 4) * mean_ns / (2 * NS_PER_SEC);
-        return mean_ns - mean_ns / 4 + (mean_ns / 2 * *drawp >> 32);
+        return mean_ns - mean_ns / jitter + (2 * mean_ns / jitter * *drawp >> 32);
 }
 
 void event_limit_begin(EventLimit *limit, uint32_t frequency) {

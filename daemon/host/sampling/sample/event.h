@@ -82,11 +82,17 @@ bool event_is_silent(EventPulse *pulse, uint64_t entries, uint64_t now_ns, uint6
  */
 bool event_has_stopped(EventPulse *pulse, uint64_t enabled_ns);
 
+/* Part of the mean by which a period may be off it: its reciprocal. */
+typedef enum EventJitter {
+        EVENT_JITTER_WIDE = 4,
+        EVENT_JITTER_NARROW = 12,
+} EventJitter;
+
 /*
  * Draws a period for an event. @nominal_ns: 1 s ÷ frequency. *drawp: state of one CPU's draws, 0 = not begun.
  * Return: period in ns. The mean rate is nominal if each period is in force for about a second.
  */
-uint64_t event_draw_period(uint64_t nominal_ns, uint32_t *drawp);
+uint64_t event_draw_period(uint64_t nominal_ns, EventJitter jitter, uint32_t *drawp);
 
 typedef struct EventLimit {
         uint32_t frequency;

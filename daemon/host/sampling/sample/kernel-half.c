@@ -242,6 +242,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.ring_slots, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_holders, PREALLOCATED_HOLDERS },
                                        { NULL, 0 } };
+        const uint32_t n_ticks = MAX(config->ticks_per_sample, 1u);
         uint32_t namespace = 0;
 
         if (machine_namespace(&namespace))
@@ -250,13 +251,14 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_kernel_stacks = config->kernel_stacks;
         skeleton->rodata->setting_default_state = config->default_state;
         skeleton->rodata->setting_faults = config->page_faults;
-        skeleton->rodata->setting_fault_samples = (uint64_t)FAULT_BUDGET * config->frequency;
+        skeleton->rodata->setting_fault_samples = (uint64_t)FAULT_BUDGET * config->frequency / n_ticks;
         if (config->page_faults)
                 machine_huge_pages((uint64_t *)&skeleton->rodata->setting_huge_bytes,
                                    (bool *)&skeleton->rodata->setting_huge_always);
         skeleton->rodata->setting_names = config->names;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
+        skeleton->rodata->setting_ticks_per_sample = n_ticks;
         skeleton->rodata->setting_run_ticks = config->waits;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         skeleton->rodata->setting_names_choose = config->names_choose;

@@ -199,6 +199,11 @@ static int allocate_cpus(Sampler *sampler) {
         return 0;
 }
 
+/* Page faults are as many as samples that are exported. */
+static uint32_t sample_frequency(const Sampler *sampler, uint32_t frequency) {
+        return MAX(frequency / MAX(sampler->config.ticks_per_sample, 1u), 1u);
+}
+
 static int poll_ring(const Sampler *sampler, int fd) {
         struct epoll_event interest = { .events = EPOLLIN };
 
@@ -244,7 +249,8 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         if (!r)
                 r = allocate_cpus(sampler);
         if (!r && config->page_faults)
-                r = fault_events_new(&sampler->faults, sampler->half, config->opener, config->frequency);
+                r = fault_events_new(&sampler->faults, sampler->half, config->opener,
+                                     sample_frequency(sampler, config->frequency));
         if (r)
                 return error_fold(r);
         sampler_follow_obi(sampler);
@@ -391,7 +397,10 @@ static void close_events(Sampler *sampler, size_t cpu) {
 }
 
 static uint64_t next_period(const Sampler *sampler, CpuEvent *cpu) {
-        return sampler->config.jitter ? event_draw_period(sampler->rate.period_ns, &cpu->draw)
+        const bool is_fine = sampler->config.ticks_per_sample > 1;
+        const EventJitter jitter = is_fine ? EVENT_JITTER_NARROW : EVENT_JITTER_WIDE;
+
+        return sampler->config.jitter ? event_draw_period(sampler->rate.period_ns, jitter, &cpu->draw)
                                       : sampler->rate.period_ns;
 }
 
@@ -475,7 +484,7 @@ void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
         sampler->rate.period_ns = NS_PER_SEC / frequency;
         sampler->rate.limit.frequency = frequency;
         if (sampler->faults)
-                fault_events_set_frequency(sampler->faults, frequency);
+                fault_events_set_frequency(sampler->faults, sample_frequency(sampler, frequency));
         for (size_t i = 0; i < sampler->cpus.n; i++) {
                 CpuEvent *cpu = &sampler->cpus.events[i];
 
@@ -657,7 +666,7 @@ int sampler_jitter(Sampler *sampler) {
                 CpuEvent *cpu = &sampler->cpus.events[i];
 
                 if (cpu->event.fd >= 0)
-                        event_set_period(&cpu->event, event_draw_period(sampler->rate.period_ns, &cpu->draw));
+                        event_set_period(&cpu->event, next_period(sampler, cpu));
         }
         return 0;
 }

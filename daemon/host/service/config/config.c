@@ -206,6 +206,14 @@ bool config_spool_is_chosen(const Config *config) {
         return config->origins[option_index(option_find("spool", strlen("spool")))].level > CONFIG_DEFAULT;
 }
 
+uint32_t config_ticks_per_sample(const Config *config) {
+        uint64_t frequency = config->sampling.frequency, fine = config->sampling.recorder_frequency;
+
+        if (!config->sampling.recorder_ns)
+                return 1;
+        return (uint32_t)MAX((fine + frequency / 2) / frequency, UINT64_C(1));
+}
+
 bool config_has_runtime(const Config *config, const char *name) {
         const char *item = config->sampling.runtimes;
 

@@ -89,6 +89,8 @@ typedef struct ConfigSampling {
         char *hosts;                    /* host_share_parse() */
         uint64_t goroutines;            /* looked at in each process a second; 0 = none */
         bool crashes;                   /* the last stack of a target that a signal ends */
+        uint64_t recorder_ns;           /* the flight recorder reaches so far back; 0 = there is none */
+        uint64_t recorder_frequency;    /* Hz, about: config_ticks_per_sample() */
 } ConfigSampling;
 
 /* Time without a CPU. */
@@ -279,6 +281,9 @@ _printf_(2, 3) int config_complain(Text *errors, const char *format, ...);
  * many, -ENOMEM.
  */
 int config_add_export(Config *config, const char *name, ConfigExport **exportp);
+
+/* Ticks of a CPU for one that is exported, by recorder_frequency, about. 1 without a flight recorder. */
+uint32_t config_ticks_per_sample(const Config *config);
 
 /* Whether frames of the runtime @name are to be walked. */
 bool config_has_runtime(const Config *config, const char *name);

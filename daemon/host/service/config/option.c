@@ -26,6 +26,7 @@ enum {
         CORO = VERB_CORO,
         CONVERT = VERB_CONVERT,
         LOOKS = VERB_STACKS | VERB_HEAP,        /* verbs that look once at what runs */
+        READERS = VERB_REPORT | VERB_CONVERT | VERB_KEEP,       /* verbs that choose what they read */
         SENDERS = VERB_RUN | VERB_RECEIVE | VERB_CONVERT | VERB_SPOOL,  /* `receive` sends what it forwards */
         MAX_PID = 1 << 22,              /* the kernel's PID_MAX_LIMIT */
 };
@@ -152,6 +153,14 @@ const Option option_table[] = {
           .help = "keep the last stack of a target that a signal ends, with its span, the signal and its "
                   "address, and log a line; SIGTERM, SIGINT and SIGHUP are no crashes" },
 
+        { "recorder", 0, OPTION_DURATION, RUN, "sampling", FIELD(sampling.recorder_ns), "0", 0, SECONDS(86400),
+          .argument = "TIME", .advanced = true,
+          .help = "keep the last TIME in memory at recorder-frequency, 64 MiB at most, for `spanprof keep`: a "
+                  "flight recorder (0: none)" },
+        { "recorder-frequency", 0, OPTION_NUMBER, RUN, "sampling", FIELD(sampling.recorder_frequency), "999", 1,
+          10000, .argument = "HZ", .advanced = true,
+          .help = "ticks per second and CPU with --recorder, about: a multiple of frequency, which is exported" },
+
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(delivery.endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",
           .help = "OTLP/HTTP receiver, without /v1development/profiles; or unix:SOCKET (empty: "
@@ -242,9 +251,9 @@ const Option option_table[] = {
           .advanced = true,
           .help = "name code that targets make while they run, by their perf-map files, jitdumps and what they "
                   "register for debuggers: no backend could" },
-        { "lines", 0, OPTION_BOOL, RUN | REPORT | CONVERT | VERB_RECORD | VERB_STACKS, "export",
+        { "lines", 0, OPTION_BOOL, RUN | READERS | VERB_RECORD | VERB_STACKS, "export",
           FIELD(names.lines), "on",
-          USES({ CONVERT, "off", "add source lines and inlined functions, from DWARF and Go's own table of "
+          USES({ CONVERT | VERB_KEEP, "off", "add source lines and inlined functions, from DWARF and Go's own table of "
                                  "this machine" },
                { REPORT | VERB_RECORD | VERB_STACKS,
                  .help = "add source lines and inlined functions, from DWARF and Go's own table of this "
@@ -303,9 +312,9 @@ const Option option_table[] = {
                  .help = "with --check or --watch, how long to look (0: 3s; --watch: until the process is "
                          "gone)" }),
           .help = "stop after this time (0: run until stopped)" },
-        { "control", 0, OPTION_STRING, RUN | VERB_STATUS, "daemon", FIELD(daemon.control), "",
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP, "daemon", FIELD(daemon.control), "",
           .argument = "PATH", .advanced = true,
-          .help = "socket for `spanprof status`, `pause` and `resume` (empty: " CONTROL_DEFAULT
+          .help = "socket for `spanprof status`, `keep`, `pause` and `resume` (empty: " CONTROL_DEFAULT
                   ", if that directory is there)" },
         { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(daemon.metrics), "",
           .argument = "ADDRESS:PORT|PATH", .check = option_check_metrics,
@@ -355,7 +364,7 @@ const Option option_table[] = {
           .argument = "FILE",
           .advanced = true,
           .help = "take only requests with one of the bearer tokens in FILE, one a line; read at the start" },
-        { "output", 'o', OPTION_STRING, RECEIVE | REPORT | CONVERT | CORO | VERB_SPOOL | RECORD | LOOKS,
+        { "output", 'o', OPTION_STRING, RECEIVE | READERS | CORO | VERB_SPOOL | RECORD | LOOKS,
           NULL, FIELD(command.output), "", .argument = "PATH",
           USES({ RECEIVE,
                  .help = "the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
@@ -363,7 +372,7 @@ const Option option_table[] = {
                  .help = "the file, whose suffix says the format (- for standard output; default: "
                          "spanprof.html)" }),
           .help = "the file, whose suffix says the format (- for standard output)" },
-        { "format", 0, OPTION_CHOICE, REPORT | CONVERT | RECORD | LOOKS, NULL, FIELD(command.format),
+        { "format", 0, OPTION_CHOICE, READERS | RECORD | LOOKS, NULL, FIELD(command.format),
           "auto",
           .choices = "auto text markdown json html svg folded pprof pgo otlp speedscope firefox",
           .argument = "FORMAT",
@@ -372,33 +381,33 @@ const Option option_table[] = {
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(convert.resources), .argument = "KEY=VALUE[,…]",
           .check = option_check_resource,
           .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
-        { "process", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.processes),
+        { "process", 0, OPTION_LIST, READERS, NULL, FIELD(filter.processes),
           .argument = "PID|GLOB[,…]",
           .help = "only processes with this id, or with a matching name of program or service" },
-        { "service", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.services), .argument = "GLOB[,…]",
+        { "service", 0, OPTION_LIST, READERS, NULL, FIELD(filter.services), .argument = "GLOB[,…]",
           .help = "only services whose name matches" },
-        { "host", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.hosts), .argument = "GLOB[,…]",
+        { "host", 0, OPTION_LIST, READERS, NULL, FIELD(filter.hosts), .argument = "GLOB[,…]",
           .advanced = true, .help = "only hosts whose name (host.name) matches" },
-        { "thread", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.threads), .argument = "TID|GLOB[,…]",
+        { "thread", 0, OPTION_LIST, READERS, NULL, FIELD(filter.threads), .argument = "TID|GLOB[,…]",
           .help = "only threads with this id or a matching name" },
-        { "span", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.span_ids), .argument = "ID[,…]",
+        { "span", 0, OPTION_LIST, READERS, NULL, FIELD(filter.span_ids), .argument = "ID[,…]",
           .check = option_check_span, .help = "only samples of these spans" },
-        { "trace", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.trace_ids), .argument = "ID[,…]",
+        { "trace", 0, OPTION_LIST, READERS, NULL, FIELD(filter.trace_ids), .argument = "ID[,…]",
           .check = option_check_trace, .help = "only samples of these traces" },
-        { "operation", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.operations),
+        { "operation", 0, OPTION_LIST, READERS, NULL, FIELD(filter.operations),
           .argument = "GLOB[,…]",
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say "
                   "(operation, http.route …)" },
-        { "coroutine", 0, OPTION_LIST, REPORT | CONVERT, NULL, FIELD(filter.coroutines),
+        { "coroutine", 0, OPTION_LIST, READERS, NULL, FIELD(filter.coroutines),
           .argument = "ID|STATION|TASK[,…]", .help = "only these coroutines: id, probe id or station; or tasks: name" },
-        { "type", 0, OPTION_LIST, REPORT | CONVERT | VERB_RECORD, NULL, FIELD(filter.types),
+        { "type", 0, OPTION_LIST, READERS | VERB_RECORD, NULL, FIELD(filter.types),
           .argument = "GLOB[,…]",
           .help = "only profiles of these types: samples (of the CPU), suspended (coroutines), wall, "
                   "alloc_space …" },
-        { "start", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(filter.start), "", .argument = "TIME",
-          .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, or +10s from the "
-                  "recording's start" },
-        { "end", 0, OPTION_STRING, REPORT | CONVERT, NULL, FIELD(filter.end), "", .argument = "TIME",
+        { "start", 0, OPTION_STRING, READERS, NULL, FIELD(filter.start), "", .argument = "TIME",
+          .help = "only events from then on: 2026-01-31T12:00:00Z, seconds since 1970, +10s from the recording's "
+                  "start, or -90s back from now" },
+        { "end", 0, OPTION_STRING, READERS, NULL, FIELD(filter.end), "", .argument = "TIME",
           .help = "only events before then" },
         { "include-payload", 0, OPTION_BOOL, CONVERT, NULL, FIELD(convert.include_payload), "off",
           .advanced = true,
@@ -476,7 +485,8 @@ const Option option_table[] = {
           .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name "
                   "its functions" },
 
-        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS, NULL,
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS | VERB_KEEP,
+          NULL,
           FIELD(command.config), "", .argument = "FILE",
           USES({ DESK, .help = "read FILE; without it no configuration is read" }),
           .help = "read FILE instead of the installed configuration" },

@@ -46,6 +46,7 @@ enum {
         VERB_TOP = 1 << 25,
         VERB_STACKS = 1 << 26,
         VERB_HEAP = 1 << 27,
+        VERB_KEEP = 1 << 28,
         VERB_ANY = -1,
 };
 

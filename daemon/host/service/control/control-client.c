@@ -38,17 +38,16 @@ static int reach(const char *path, int *fdp) {
 /*
  * Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM. *cutp: the connection ended before a byte of the answer came.
  */
-static int ask_once(const char *path, const char *request, char **datap, bool *cutp) {
+static int ask_once(const char *path, const char *request, char **datap, size_t *sizep, bool *cutp) {
         _cleanup_(closep) int fd = -1;
-        size_t size = 0;
         int r = reach(path, &fd);
 
         if (r)
                 return r;
         r = file_write(fd, request, strlen(request));
         if (!r)
-                r = file_read_fd(fd, ANSWER_MAX, datap, &size);
-        *cutp = r ? errno == EPIPE || errno == ECONNRESET : size == 0;
+                r = file_read_fd(fd, ANSWER_MAX, datap, sizep);
+        *cutp = r ? errno == EPIPE || errno == ECONNRESET : *sizep == 0;
         return r == -ENOMEM ? error_fold(r) : r ? CONTROL_E_UNREACHABLE : 0;
 }
 
@@ -61,13 +60,15 @@ int control_ask(const char *path, const char *method, const char *page, int *sta
         char request[256];
         const char *body;
         bool cut = true;
+        size_t size = 0;
         int r = 0;
 
         snprintf(request, sizeof(request), "%s %s HTTP/1.0\r\n\r\n", method, page);
         for (int i = 0; i < MAX_TRIES && cut && r >= 0; i++) {
                 free(take(data));
                 cut = false;
-                r = ask_once(path, request, &data, &cut);
+                size = 0;
+                r = ask_once(path, request, &data, &size, &cut);
         }
         if (r)
                 return r;
@@ -76,6 +77,6 @@ int control_ask(const char *path, const char *method, const char *page, int *sta
                 errno = EPROTO;
                 return CONTROL_E_UNREACHABLE;
         }
-        text_append(answer, body + 4, strlen(body + 4));
+        text_append(answer, body + 4, size - (size_t)(body + 4 - data));
         return answer->failed ? error_origin(-ENOMEM) : 0;
 }

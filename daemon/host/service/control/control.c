@@ -106,8 +106,13 @@ static int steer(Control *control, bool paused, Text *page) {
         return 200;
 }
 
+static int show_recorder(Control *control, bool is_post, const char *path, Text *page, const char **typep) {
+        return control->daemon.recorder(control->daemon.userdata, is_post, path, page, typep);
+}
+
 static int private_page(const char *method, const char *path, const char *accept, Text *page,
                         const char **typep, void *userdata) {
+        static const char recorder[] = "/recorder";
         Control *control = userdata;
         bool is_post = !strcmp(method, "POST");
 
@@ -115,6 +120,9 @@ static int private_page(const char *method, const char *path, const char *accept
                 return steer(control, true, page);
         if (is_post && !strcmp(path, "/resume"))
                 return steer(control, false, page);
+        if ((is_post || !strcmp(method, "GET")) && !strncmp(path, recorder, strlen(recorder)) &&
+            (!path[strlen(recorder)] || path[strlen(recorder)] == '/'))
+                return show_recorder(control, is_post, path + strlen(recorder), page, typep);
         if (!strcmp(method, "GET") && !strcmp(path, "/status"))
                 return show(control, metrics_print_status, page);
         if (!strcmp(method, "GET") && !strcmp(path, "/view"))

@@ -5,8 +5,8 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /view, /metrics, /healthz, /readyz; POST /pause and /resume), and the harmless part of it, if
- * wanted, on a port for Prometheus. control-client.c is the client.
+ * /status.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause and /resume), and the harmless
+ * part of it, if wanted, on a port for Prometheus. control-client.c is the client.
  */
 
 #include <stdbool.h>
@@ -28,6 +28,8 @@ typedef struct ControlDaemon {
          * Return: 0, -errno.
          */
         int (*pause)(void *userdata, bool paused, const char **reasonp);
+        /* A page below /recorder, as ReceiverPage; @path: what is behind that. Return: HTTP status. */
+        int (*recorder)(void *userdata, bool is_post, const char *path, Text *page, const char **typep);
         void *userdata;
 } ControlDaemon;
 
@@ -56,6 +58,6 @@ int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]);
 
 /*
  * Asks the daemon behind the socket @path, once more if the connection ends without an answer. *statusp: of
- * HTTP. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM.
+ * HTTP. @answer: any bytes. Return: 0, CONTROL_E_UNREACHABLE, -ENOMEM.
  */
 int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer);

@@ -99,6 +99,13 @@ static uint32_t n_unwalked(const Runtimes *runtimes) {
         return state.n_processes - MIN(state.n_walked, state.n_processes);
 }
 
+/* From the oldest window's begin until now. */
+static uint64_t recorder_reach_ns(const Metrics *m) {
+        uint64_t now_ns = clock_read_ns(CLOCK_REALTIME);
+
+        return m->recorder.start_ns ? now_ns - MIN(now_ns, m->recorder.start_ns) : 0;
+}
+
 static void append_gauges(Text *text, const Metrics *m) {
         append_number(text, "spanprof_targets", "gauge", (double)m->n_targets, "processes that are profiled");
         append_number(text, "spanprof_processes", "gauge", (double)m->n_processes,
@@ -150,6 +157,13 @@ static void append_gauges(Text *text, const Metrics *m) {
         if (m->has_fetcher)
                 append_number(text, "spanprof_debuginfod_waiting", "gauge", m->fetcher.n_waiting,
                               "debug files that servers are to be asked for");
+        if (m->has_recorder) {
+                append_number(text, "spanprof_recorder_reach_seconds", "gauge",
+                              (double)recorder_reach_ns(m) / (double)NS_PER_SEC,
+                              "how far back the flight recorder reaches");
+                append_number(text, "spanprof_recorder_bytes", "gauge", (double)m->recorder.bytes,
+                              "bytes that the flight recorder holds");
+        }
         append_number(text, "spanprof_bpf_map_bytes", "gauge", (double)m->map_bytes,
                       "kernel memory of all BPF maps");
 }
@@ -544,6 +558,18 @@ static void append_settings(Text *text, const Config *config) {
         }
 }
 
+static void append_recorder(Text *text, const Metrics *m) {
+        const RecorderState *recorder = &m->recorder;
+
+        text_printf(text, "recorder     reaches back ");
+        append_age(text, recorder_reach_ns(m));
+        text_printf(text, " of ");
+        append_age(text, recorder->max_age_ns);
+        text_printf(text, ": %zu windows, %.1f of %zu MiB; %" PRIu64 " went for age, %" PRIu64 " for room\n",
+                    recorder->n_windows, (double)recorder->bytes / (1 << 20), recorder->max_bytes >> 20,
+                    stat_get(COUNTER_RECORDER_AGED), stat_get(COUNTER_RECORDER_OVER_CAP));
+}
+
 void metrics_print_status(Text *text, const Metrics *m) {
         uint64_t not_targets = stat_get(COUNTER_LOST_NOT_TARGET);
 
@@ -564,6 +590,8 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 text_printf(text, "\n");
         }
         append_coverage(text, &m->coverage);
+        if (m->has_recorder)
+                append_recorder(text, m);
         if (m->files)
                 append_kernel(text, m);
         append_naming(text, m);
@@ -721,6 +749,16 @@ static void append_json_fetcher(JsonWriter *json, const Metrics *m) {
         json_close(json, '}');
 }
 
+static void append_json_recorder(JsonWriter *json, const Metrics *m) {
+        json_line(json, 2);
+        json_open(json, "recorder", '{');
+        json_decimal(json, "reach_seconds", (double)recorder_reach_ns(m) / (double)NS_PER_SEC, 3);
+        json_number(json, "windows", m->recorder.n_windows);
+        json_number(json, "bytes", m->recorder.bytes);
+        json_number(json, "max_bytes", m->recorder.max_bytes);
+        json_close(json, '}');
+}
+
 static void append_json_settings(JsonWriter *json, const Config *config) {
         json_line(json, 2);
         json_open(json, "settings", '{');
@@ -776,6 +814,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 append_json_uploads(&json, m);
         if (m->has_fetcher)
                 append_json_fetcher(&json, m);
+        if (m->has_recorder)
+                append_json_recorder(&json, m);
         if (m->config)
                 append_json_settings(&json, m->config);
         append_json_itself(&json, m);

@@ -21,6 +21,7 @@
 #include "host/service/control/coverage.h"
 #include "host/service/control/exports.h"
 #include "host/service/control/self.h"
+#include "host/service/recorder/recorder.h"
 #include "host/service/run/kernel-files.h"
 
 typedef struct Metrics {
@@ -51,6 +52,8 @@ typedef struct Metrics {
         const KernelFiles *files;       /* NULL = nothing is said of them */
         bool has_kernel_symbols;        /* a kernel frame has come, and they were read for it … */
         size_t n_kernel_symbols;        /* … so many */
+        bool has_recorder;              /* a flight recorder, */
+        RecorderState recorder;         /* … and what it has */
         CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;

@@ -21,7 +21,7 @@ typedef struct Summary {
         uint32_t n_cpus;
         uint64_t target_cpu_ns;         /* CPU time of the targets while they were targets */
         uint64_t sampler_entries;
-        double programmed;              /* entries that the periods stand for, on all CPUs */
+        double programmed;              /* samples that the periods stand for, on all CPUs */
         uint64_t n_pending;             /* samples neither delivered nor lost: 0 after a stop */
         uint64_t first_sample_ns;       /* after start; 0 = none */
         uint64_t first_delivery_ns;

@@ -45,9 +45,10 @@ static int add_to_span(Daemon *daemon, const Program *program, const Sample *sam
 
 /* Runs between switches are more exact than ticks, where they are told. */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
-        bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
+        const uint8_t kind = sample->header->kind;
+        bool counts = !daemon->config->waits.off_cpu && (kind == ABI_KIND_CPU || kind == ABI_KIND_FINE);
 
-        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
+        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_tick_frequency(daemon) : 0);
 }
 
 /*
@@ -232,7 +233,8 @@ static int add_runs(Daemon *daemon, const Program *program, const Sample *sample
         int r = add_to_span(daemon, program, sample, 0);
 
         if (!r && cpu)
-                r = span_cpu_add(cpu, program, sample->header, runs, NS_PER_SEC / daemon_frequency(daemon));
+                r = span_cpu_add(cpu, program, sample->header, runs,
+                                 NS_PER_SEC / daemon_tick_frequency(daemon));
         return error_fold(r);
 }
 

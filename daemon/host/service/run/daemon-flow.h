@@ -49,6 +49,14 @@ enum abi_names daemon_names(const Daemon *daemon);
 enum abi_starts daemon_starts(const Daemon *daemon);
 
 /*
+ * Keeps a window that was exported, whose samples stand for @period_ns, and changes it. Return: 0, -ENOMEM.
+ */
+int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns);
+
+/* A page of the recorder, as ControlDaemon's. Return: HTTP status. */
+int daemon_recorder_page(Daemon *daemon, bool is_post, const char *path, Text *page, const char **typep);
+
+/*
  * Finds the coroutine that ran. It is one of the sample's attributes, so it is asked before these are made.
  * Return: 0, -errno.
  */

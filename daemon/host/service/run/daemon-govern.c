@@ -215,7 +215,7 @@ void daemon_make_governor(Daemon *daemon) {
  * would stand for ten times its time.
  */
 static int change_frequency(Daemon *daemon) {
-        sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon));
+        sampler_set_frequency(daemon->stages.sampler, daemon_tick_frequency(daemon));
         return daemon_drain_window(daemon);
 }
 

@@ -58,6 +58,7 @@
 #include "host/service/limits/memory-hold.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
+#include "host/service/recorder/recorder.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/pod-api.h"
 
@@ -129,6 +130,7 @@ typedef struct DaemonStages {
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */
+        Recorder *recorder;             /* NULL = none is wanted; of the totals */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
         DebugFetcher *fetcher;          /* the same */
         Text exports_json;              /* part of the summary: what each receiver got, at the end */
@@ -219,9 +221,14 @@ static inline bool daemon_has_pids_alone(const Daemon *daemon) {
         return !selector_takes_publishers(daemon->selector) && !selector_is_by_name(daemon->selector);
 }
 
-/* Hz that all limits allow. */
+/* Samples that are exported, Hz: what all limits allow. */
 static inline uint32_t daemon_frequency(const Daemon *daemon) {
         const DaemonLimits *limits = &daemon->limits;
 
         return MIN(MIN(limits->governor.frequency, limits->volume.frequency), limits->hold.frequency);
+}
+
+/* Ticks, Hz: of a flight recorder there are more than samples. */
+static inline uint32_t daemon_tick_frequency(const Daemon *daemon) {
+        return daemon_frequency(daemon) * config_ticks_per_sample(daemon->config);
 }

@@ -8,7 +8,8 @@
  *     3. Frames take the names that are known by now; names that come later are in later windows.
  *     4. The window is shaped and encoded for each kind of receiver, and its requests go there. Or the sink
  *        takes the whole window. Samples that do not fit into a request are counted as lost.
- *     5. The volume of the window may change the frequency (daemon-govern.c).
+ *     5. The flight recorder keeps it, if there is one, with the ticks that were not exported.
+ *     6. The volume of the window may change the frequency (daemon-govern.c).
  *
  * A window closes at each interval, and early when its period or its clock would not be one value any more:
  * at a change of frequency, a pause, a step of CLOCK_REALTIME, and the stop. But for a step, the rings are
@@ -22,6 +23,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "core/otlp/validate.h"
+#include "host/service/run/daemon-flow.h"
 #include "host/service/run/stages.h"
 
 #define FINDINGS_LOGGED 10                      /* findings on a request, with `validate = on` */
@@ -49,7 +51,8 @@ static int look(const uint8_t *data, size_t size) {
 }
 
 /*
- * The mean time between two ticks of one CPU in the window that ends now, which is what a sample stands for.
+ * The mean time between two exported ticks of one CPU in the window that ends now, which is what a sample
+ * stands for: all ticks are counted, and each config_ticks_per_sample()-th is exported.
  * It is computed from the programmed periods, jitter included. Ticks cannot be counted instead: an idle CPU
  * does not tick on every machine (some virtual ones leave it out), and its missing ticks would make the
  * period of busy CPUs look longer. Only if the kernel has throttled the samplers, the counted ticks are used.
@@ -70,6 +73,7 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         daemon->window.n_throttled = n_throttled;
         if (n < 1)
                 return (int64_t)(NS_PER_SEC / daemon_frequency(daemon));
+        n /= config_ticks_per_sample(daemon->config);
         return (int64_t)((double)(length_ns * daemon->window.n_cpus) / n);
 }
 
@@ -147,6 +151,7 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t now_ns, begun_ns = daemon->window.start_ns;
         int64_t period_ns;
+        bool has_ticks;
         int r;
 
         r = coro_join_close(daemon->stages.coroutines, daemon->pause.is_on);
@@ -164,7 +169,10 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         r = stages_window(daemon, window);
         if (!r)
                 r = hand_over(daemon, window);
-        if (!r && window_n_events_of(window, PROFILE_CPU))
+        has_ticks = window_n_events_of(window, PROFILE_CPU);
+        if (!r)
+                r = daemon_record_window(daemon, window, period_ns);
+        if (!r && has_ticks)
                 r = await_delivery(daemon);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);
         if (r)

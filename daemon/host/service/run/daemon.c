@@ -212,11 +212,15 @@ static int pause_by_command(void *userdata, bool paused, const char **reasonp) {
         return r;
 }
 
+static int show_recorder(void *userdata, bool is_post, const char *path, Text *page, const char **typep) {
+        return daemon_recorder_page(userdata, is_post, path, page, typep);
+}
+
 /*
  * A daemon with a sink works for its own process: it tells no service manager, and has no control socket.
  */
 static int open_to_others(Daemon *daemon) {
-        const ControlDaemon asked = { read_metrics, pause_by_command, daemon };
+        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder, daemon };
         int r = daemon->sink ? 0
                              : control_new(&daemon->control, daemon->loop.event, daemon->config,
                                            daemon->totals->servers, &asked);
@@ -339,7 +343,8 @@ static void add_up(Daemon *daemon) {
         totals->duration_ns += daemon->stop.time_ns - daemon->sampling_ns;
         totals->target_cpu_ns += daemon->target_cpu_ns;
         totals->sampler_entries += sampler_entries(daemon->stages.sampler);
-        totals->programmed += sampler_programmed(daemon->stages.sampler);
+        totals->programmed += sampler_programmed(daemon->stages.sampler) /
+                config_ticks_per_sample(daemon->config);
 }
 
 void daemon_summarize(const Daemon *daemon, Summary *summary) {
@@ -396,6 +401,8 @@ int daemon_run(Daemon *daemon) {
         }
         daemon->stages.exports = exports_free(daemon->stages.exports);
         add_up(daemon);
+        if (!daemon->stop.is_reload)
+                daemon->totals->recorder = daemon->stages.recorder = recorder_free(daemon->totals->recorder);
         if (r >= 0 && daemon->stop.is_reload)
                 return DAEMON_E_RELOAD;
         r_report = report(daemon);

@@ -29,6 +29,7 @@
 #include "host/service/control/control-servers.h"
 #include "host/service/control/coverage.h"
 #include "host/service/control/summary.h"
+#include "host/service/recorder/recorder.h"
 #include "host/service/run/kernel-files.h"
 
 typedef struct Daemon Daemon;
@@ -73,6 +74,7 @@ typedef struct DaemonTotals {
         Zygotes *zygotes;
         EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
+        Recorder *recorder;             /* the flight recorder; NULL = there is none */
 } DaemonTotals;
 
 /*

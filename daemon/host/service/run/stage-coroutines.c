@@ -24,7 +24,8 @@ int daemon_join_coroutine(Daemon *daemon, const Program *program, Sample *sample
         CoroMatch match;
         int r;
 
-        if (header->kind != ABI_KIND_CPU && header->kind != ABI_KIND_FAULT && header->kind != ABI_KIND_CRASH)
+        if (header->kind != ABI_KIND_CPU && header->kind != ABI_KIND_FINE && header->kind != ABI_KIND_FAULT &&
+            header->kind != ABI_KIND_CRASH)
                 return 0;
         r = coro_join_find(daemon->stages.coroutines, &run, &match);
         if (!r)

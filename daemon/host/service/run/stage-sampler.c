@@ -48,9 +48,11 @@ enum abi_starts daemon_starts(const Daemon *daemon) {
 
 static int make(Daemon *daemon) {
         const Config *config = daemon->config;
+        const uint32_t frequency = (uint32_t)config->sampling.frequency * config_ticks_per_sample(config);
         uint64_t file_calls[WAIT_FILE_CALLS_WORDS];
         SamplerConfig sampler = {
-                .frequency = (uint32_t)config->sampling.frequency,
+                .frequency = frequency,
+                .ticks_per_sample = config_ticks_per_sample(config),
                 .depth = (uint32_t)config->sampling.depth,
                 .kernel_stacks = config->sampling.kernel_stacks,
                 .page_faults = config->sampling.page_faults,
@@ -65,7 +67,7 @@ static int make(Daemon *daemon) {
                 .starts = daemon_starts(daemon),
                 /* each sample that waits is walked here, which costs more than a row after some of them */
                 .start_wait_ns = MIN(START_WAIT_NS,
-                                     START_WAIT_SAMPLES * NS_PER_SEC / (uint64_t)config->sampling.frequency),
+                                     START_WAIT_SAMPLES * NS_PER_SEC / frequency),
                 .self_tgid = (uint32_t)getpid(),
                 .helper_comms = own_helper_comms,
                 .opener = daemon->totals->opener,

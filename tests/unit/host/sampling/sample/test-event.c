@@ -81,15 +81,19 @@ Test(event_draw_period, is_the_nominal_rate_on_average) {
 
         for (size_t i = 0; i < sizeof(frequencies) / sizeof(*frequencies); i++) {
                 enum { N = 1000 };
-                uint32_t draw = 0;
-                double ticks = 0;
+                for (size_t j = 0; j < 2; j++) {
+                        const EventJitter jitter = j ? EVENT_JITTER_NARROW : EVENT_JITTER_WIDE;
+                        uint64_t nominal_ns = NS_PER_SEC / frequencies[i];
+                        uint32_t draw = 0;
+                        double ticks = 0;
 
-                for (int j = 0; j < N; j++)
-                        ticks += (double)NS_PER_SEC /
-                                        (double)event_draw_period(NS_PER_SEC / frequencies[i], &draw) -
-                                0.5;
-                cr_assert_float_eq(ticks / N / frequencies[i], 1, 0.005, "%u Hz became %f", frequencies[i],
-                                   ticks / N);
+                        for (int k = 0; k < N; k++)
+                                ticks += (double)NS_PER_SEC /
+                                                (double)event_draw_period(nominal_ns, jitter, &draw) -
+                                        0.5;
+                        cr_assert_float_eq(ticks / N / frequencies[i], 1, 0.005, "%u Hz became %f",
+                                           frequencies[i], ticks / N);
+                }
         }
 }
 
@@ -99,7 +103,7 @@ Test(event_draw_period, leaves_no_part_of_its_range_out) {
         const uint64_t nominal_ns = 10101010;
 
         for (int i = 0; i < 1000; i++) {
-                double period_ns = (double)event_draw_period(nominal_ns, &draw);
+                double period_ns = (double)event_draw_period(nominal_ns, EVENT_JITTER_WIDE, &draw);
                 double part = (period_ns / (double)nominal_ns - 0.75) / 0.5;
 
                 cr_assert(part > -0.05 && part < 1.1, "%f", part);
@@ -109,12 +113,28 @@ Test(event_draw_period, leaves_no_part_of_its_range_out) {
                 cr_assert_gt(n[i], 50);
 }
 
+/* 200 ms at 990 Hz are 180 ticks or more, whatever is drawn. */
+Test(event_draw_period, is_never_far_off_where_it_is_narrow) {
+        const uint64_t nominal_ns = NS_PER_SEC / 990;
+        uint64_t least_ns = UINT64_MAX, most_ns = 0;
+        uint32_t draw = 0;
+
+        for (int i = 0; i < 1000; i++) {
+                uint64_t period_ns = event_draw_period(nominal_ns, EVENT_JITTER_NARROW, &draw);
+
+                least_ns = least_ns < period_ns ? least_ns : period_ns;
+                most_ns = most_ns > period_ns ? most_ns : period_ns;
+        }
+        cr_assert_lt(most_ns, 200 * NS_PER_MS / 181);
+        cr_assert_gt(most_ns - least_ns, nominal_ns * 15 / 100, "it is drawn");
+}
+
 Test(event_draw_period, begins_elsewhere_on_each_cpu) {
         uint32_t draws[16] = { 0 };
         unsigned n_same = 0;
 
         for (int i = 0; i < 16; i++)
-                event_draw_period(10101010, &draws[i]);
+                event_draw_period(10101010, EVENT_JITTER_WIDE, &draws[i]);
         for (int i = 1; i < 16; i++)
                 n_same += draws[i] == draws[0];
         cr_assert_lt(n_same, 3);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Asking the Recorder
+ *
+ * The last part of a page's path: pairs of a word and its value, each pair once.
+ *
+ *     trace/ID      32 hex digits, fewer if they begin with zeros
+ *     start/NS      REALTIME
+ *     end/NS
+ *
+ *     GET /recorder/list/trace/4bf92f3577b34da6a3ce929d0e0e4736/start/1780000000000000000
+ */
+
+#include "host/service/recorder/recorder.h"
+
+enum {
+        _RECORDER_ASK_E_SUCCESS,
+        RECORDER_ASK_E_MALFORMED,       /* no such word, or no such value */
+};
+
+/* Pure. @path: "" or pairs, each with a slash before it. Return: 0, RECORDER_ASK_E_MALFORMED. */
+int recorder_ask_parse(const char *path, RecorderQuery *queryp);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/base/file/gzip.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
+#include "core/otlp/decode.h"
+#include "core/otlp/import.h"
+#include "host/service/recorder/recorder-ask.h"
+#include "host/service/recorder/recorder.h"
+
+enum { OFFSET_S = 1000, LENGTH_S = 15, FRAMES = 64 };
+
+static uint64_t state;
+
+static uint64_t draw(void) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        return state >> 11;
+}
+
+static uint32_t string(Window *window, const char *text) {
+        uint32_t index;
+
+        cr_assert_eq(window_string(window, text, strlen(text), &index), 0);
+        return index;
+}
+
+/* @n ticks, and as many between two, each of the trace @first + its number, with a stack of its own. */
+static Window *make_window(uint64_t start_s, uint32_t n, uint64_t first) {
+        uint32_t resource, profiles[2], module;
+        Window *window;
+
+        cr_assert_eq(window_new(&window, start_s * NS_PER_SEC, OFFSET_S * (int64_t)NS_PER_SEC, NULL), 0);
+        cr_assert_eq(window_resource(window, 1, &resource), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_CPU, &profiles[0]), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_FINE, &profiles[1]), 0);
+        cr_assert_eq(window_module(window, &(WindowModule){ .path = string(window, "/bin/shop"),
+                                                            .build_id_gnu = string(window, "aa"),
+                                                            .limit = UINT64_C(1) << 40 },
+                                   &module), 0);
+        for (uint32_t i = 0; i < 2 * n; i++) {
+                WindowLink link = { .span_id = { 1 } };
+                uint64_t trace = first + i;
+                FrameWord words[FRAMES];
+                uint32_t stack, at;
+
+                for (int j = 0; j < FRAMES; j++)
+                        cr_assert_eq(window_native_frame(window, FRAME_MARK_NATIVE, module,
+                                                         draw() & 0xffffffff, &words[j]), 0);
+                memcpy(link.trace_id + 8, &trace, sizeof(trace));
+                cr_assert_eq(window_stack(window, words, FRAMES, &stack), 0);
+                cr_assert_eq(window_link(window, &link, &at), 0);
+                cr_assert_eq(window_sample(window, profiles[i % 2], stack, 0, at, 1,
+                                           start_s * NS_PER_SEC + i * NS_PER_MS), 0);
+        }
+        cr_assert_eq(window_close(window, (start_s + LENGTH_S) * NS_PER_SEC), 0);
+        return window;
+}
+
+static uint64_t now_ns(uint64_t start_s) {
+        return (OFFSET_S + start_s + LENGTH_S) * NS_PER_SEC;
+}
+
+static void add(Recorder *recorder, uint64_t start_s, uint32_t n, uint64_t first) {
+        Window *window = make_window(start_s, n, first);
+
+        cr_assert_eq(recorder_add(recorder, window, 1000000, now_ns(start_s)), 0);
+        window_free(window);
+}
+
+static Recorder *make(uint64_t max_age_s, size_t max_bytes) {
+        Recorder *recorder;
+
+        cr_assert_eq(recorder_new(&recorder), 0);
+        recorder_set_limits(recorder, max_age_s * NS_PER_SEC, max_bytes, 0);
+        return recorder;
+}
+
+typedef struct Seen {
+        uint64_t starts_s[16];
+        uint32_t n;
+        const RecorderRequest *last;
+} Seen;
+
+static int see(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
+        Seen *seen = userdata;
+
+        cr_assert_eq(end_ns - start_ns, LENGTH_S * NS_PER_SEC);
+        seen->starts_s[seen->n++] = start_ns / NS_PER_SEC - OFFSET_S;
+        seen->last = request;
+        return 0;
+}
+
+static Seen ask(const Recorder *recorder, const char *path) {
+        RecorderQuery query;
+        Seen seen = { .n = 0 };
+
+        cr_assert_eq(recorder_ask_parse(path, &query), 0, "%s", path);
+        cr_assert_eq(recorder_each(recorder, &query, see, &seen), 0);
+        return seen;
+}
+
+Test(recorder, hands_out_ticks_of_both_kinds_as_one_profile) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+        uint64_t start_ns, end_ns, n_recorded = stat_get(COUNTER_FINE_RECORDED);
+        OtlpRequest *request;
+        uint8_t *data;
+        Window *read;
+        char where[64];
+        size_t size;
+        Seen seen;
+
+        add(recorder, 100, 10, 1);
+        cr_assert_eq(stat_get(COUNTER_FINE_RECORDED) - n_recorded, 10);
+        seen = ask(recorder, "");
+        cr_assert_eq(seen.n, 1);
+        cr_assert_eq(recorder_find(recorder, seen.last->number), seen.last);
+        cr_assert_eq(gzip_expand(seen.last->data, seen.last->size, RECORDER_REQUEST_BYTES, &data, &size), 0);
+        cr_assert_eq(otlp_decode_request(data, size, &request, where, sizeof(where)), 0);
+        cr_assert_eq(window_new(&read, 0, 0, NULL), 0);
+        cr_assert_eq(otlp_import_add(read, request, &start_ns, &end_ns, where, sizeof(where)), 0, "%s", where);
+        cr_assert_eq(window_n_profiles(read), 1);
+        cr_assert_eq(window_n_events_of(read, PROFILE_CPU), 20);
+        cr_assert_eq(window_get_profile(read, 0)->period, 1000000);
+        cr_assert_eq(start_ns, (OFFSET_S + 100) * NS_PER_SEC);
+        window_free(read);
+        otlp_request_freep(&request);
+        free(data);
+        recorder_free(recorder);
+}
+
+Test(recorder, finds_windows_by_trace_and_time) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+        Seen seen;
+
+        add(recorder, 100, 5, 0x0100000000000000);
+        add(recorder, 115, 5, 0x0200000000000000);
+        add(recorder, 130, 5, 0x0200000000000000);
+        cr_assert_eq(ask(recorder, "").n, 3);
+        /* the lowest byte of the number stands first in the id */
+        seen = ask(recorder, "/trace/01");
+        cr_assert_eq(seen.n, 1);
+        cr_assert_eq(seen.starts_s[0], 100);
+        cr_assert_eq(ask(recorder, "/trace/00000000000000000000000000000002").n, 2);
+        cr_assert_eq(ask(recorder, "/trace/03").n, 0);
+        cr_assert_eq(ask(recorder, "/start/1115000000000").n, 2, "the first one ends then");
+        cr_assert_eq(ask(recorder, "/end/1115000000000").n, 1);
+        cr_assert_eq(ask(recorder, "/trace/02/start/1120000000000/end/1121000000000").n, 1);
+        cr_assert_null(recorder_find(recorder, 3));
+        recorder_free(recorder);
+}
+
+Test(recorder, forgets_what_is_too_old) {
+        uint64_t n_aged = stat_get(COUNTER_RECORDER_AGED), n_dropped = stat_get(COUNTER_RECORDER_DROPPED);
+        Recorder *recorder = make(30, RECORDER_MAX_BYTES);
+
+        for (uint64_t i = 0; i < 10; i++)
+                add(recorder, 15 * i, 1, 1);
+        cr_assert_eq(recorder_state(recorder).n_windows, 3, "of which the last ended now");
+        cr_assert_eq(recorder_state(recorder).start_ns, (OFFSET_S + 105) * NS_PER_SEC);
+        recorder_expire(recorder, now_ns(1000));
+        cr_assert_eq(recorder_state(recorder).n_windows, 0);
+        cr_assert_eq(recorder_state(recorder).bytes, 0);
+        cr_assert_eq(recorder_state(recorder).start_ns, 0);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_AGED) - n_aged, 10);
+        add(recorder, 0, 1, 1);
+        recorder_free(recorder);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_DROPPED) - n_dropped, 1);
+}
+
+/* Stacks and traces that are all distinct, whose bytes are chance: nothing packs them. */
+Test(recorder, stays_inside_its_cap_whatever_comes) {
+        enum { CAP = 2 << 20, N = 12 };
+        uint64_t n_kept = stat_get(COUNTER_RECORDER_KEPT), n_over_cap = stat_get(COUNTER_RECORDER_OVER_CAP);
+        Recorder *recorder = make(UINT64_C(1) << 30, CAP);
+        size_t most = 0, n_windows;
+
+        for (uint64_t i = 0; i < N; i++) {
+                add(recorder, 15 * i, 1000, i << 32);
+                cr_assert_leq(recorder_state(recorder).bytes, CAP);
+                most = MAX(most, recorder_state(recorder).bytes);
+                cr_assert_eq(ask(recorder, "").starts_s[0] + OFFSET_S,
+                             recorder_state(recorder).start_ns / NS_PER_SEC);
+        }
+        n_windows = recorder_state(recorder).n_windows;
+        cr_assert_gt(most, CAP / 2);
+        cr_assert(n_windows > 0 && n_windows < N, "%zu", n_windows);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_KEPT) - n_kept, N);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_OVER_CAP) - n_over_cap, N - n_windows);
+        /* less room from now on */
+        recorder_set_limits(recorder, UINT64_MAX, most / n_windows, now_ns(15 * N));
+        cr_assert_leq(recorder_state(recorder).bytes, most / n_windows);
+        recorder_free(recorder);
+}
+
+Test(recorder, counts_a_window_that_is_larger_than_all_its_room) {
+        uint64_t n_cut = stat_get(COUNTER_RECORDER_CUT);
+        Recorder *recorder = make(600, 4096);
+
+        add(recorder, 100, 1000, 1);
+        cr_assert_eq(recorder_state(recorder).n_windows, 0);
+        cr_assert_eq(recorder_state(recorder).bytes, 0);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_CUT) - n_cut, 1);
+        recorder_free(recorder);
+}
+
+Test(recorder_ask, takes_pairs_alone) {
+        static const char *const wrong[] = {
+                "/", "/trace", "/trace/", "/trace/x1", "/trace/1/", "trace/1", "/trace/1/trace/1", "/span/1",
+                "/start/-1", "/start/1x", "/start/18446744073709551616", "/start/1/start/1", "//", "/trace//1",
+                "/trace/111111111111111111111111111111111", "/end/1/end/1",
+                "/trace/1111111111111111111111111111111111111111111111111111111111111111111111111",
+        };
+        RecorderQuery query;
+
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+                cr_assert_eq(recorder_ask_parse(wrong[i], &query), RECORDER_ASK_E_MALFORMED, "%s", wrong[i]);
+        cr_assert_eq(recorder_ask_parse("/start/7/trace/4bf92f3577b34da6a3ce929d0e0e4736/end/9", &query), 0);
+        cr_assert(query.start_ns == 7 && query.end_ns == 9 && query.has_trace);
+        cr_assert_eq(query.trace_id[0], 0x4b);
+        cr_assert_eq(query.trace_id[15], 0x36);
+        cr_assert_eq(recorder_ask_parse("/trace/f3577b34da6a3ce929d0e0e4736", &query), 0, "27 digits");
+        cr_assert_eq(query.trace_id[2], 0x0f);
+        cr_assert_eq(query.trace_id[3], 0x35);
+        cr_assert_eq(recorder_ask_parse("", &query), 0);
+        cr_assert(!query.start_ns && query.end_ns == UINT64_MAX && !query.has_trace);
+}
