@@ -10,6 +10,10 @@ usage: naming.py [--rounds N] [--seconds S] [--frequency HZ] [--old SPANPROF] [P
                sample with a name
     compilers  --all beside two compilers of C++, whose files are no longer in the page cache: the peak of
                the control group, and what it consisted of. --old names another build, which takes turns
+    lines      --all beside one compiler of C, then of C++, again and again: CPU time of the daemon and its
+               workers with lines, without them, and with those of another build (--old), all at the same
+               time, so each pays for the others' samples: compare them. Debug files that are packed
+               (libc6-dbg) make lines dear. Alone with them: by unshare -fp --mount-proc
 """
 import json
 import os
@@ -183,12 +187,57 @@ def part_compilers(options):
                  "samples"], [[*key, *map(bench.spread, zip(*rows))] for key, rows in found.items()])
 
 
+def beside_one_compiler(options, builds):
+    """CPU ms a minute, addresses with lines, and samples, of each of these daemons."""
+    with bench.Bench() as kit:
+        folder = kit.directory()
+        (folder / "x.cc").write_text(search.SOURCE)
+        (folder / "x.c").write_text("#include <stdio.h>\n" + "".join(
+            f"int f{i}(int n) {{ int s = 0; while (n--) s = s * {i} + n; return s; }}\n" for i in range(200)))
+        daemons = []
+        for name, (program, *more) in builds.items():
+            _, environment = kit.receiver()
+            group, summary = kit.cgroup(f"naming-{len(daemons)}"), folder / f"{len(daemons)}.json"
+            child = kit.spawn([program, "run", "--all", "-F", options.frequency, "--summary", summary,
+                               "--symbols=local", *more], cgroup=group, env=environment)
+            daemons.append((name, child, group, summary))
+        for _, child, _, _ in daemons:
+            child.wait_for("profiles go to")
+        kit.spawn(["sh", "-c", "while :; do gcc -O2 -c -o /dev/null x.c; g++ -O2 -c -o /dev/null x.cc; done"],
+                  cwd=folder)
+        time.sleep(bench.SETTLE_S)
+        before = [group.cpu_ns for _, _, group, _ in daemons]
+        time.sleep(options.seconds)
+        after = [group.cpu_ns for _, _, group, _ in daemons]
+        found = {}
+        for (name, child, _, summary), begin, end in zip(daemons, before, after):
+            child.stop()
+            told = json.loads(summary.read_text())
+            found[name] = ((end - begin) / 1e6 / options.seconds * 60, told["counters"]["lines_total"]["read"],
+                           told["delivered"])
+        return found
+
+
+def part_lines(options):
+    builds = {"this build": (bench.tap.SPANPROF,), "without lines": (bench.tap.SPANPROF, "--lines=off")}
+    builds |= {name: (program,) for name, program in starts.programs(options)[1:]}
+    rounds = [beside_one_compiler(options, builds) for _ in range(options.rounds)]
+    bench.table(f"lines beside a compiler, {options.rounds} × {options.seconds} s, {options.frequency} Hz, "
+                f"load {os.getloadavg()[0]:.0f}",
+                ["build", "CPU ms a minute", "of that of this build", "addresses with lines", "samples"],
+                [[name, bench.spread(found[name][0] for found in rounds),
+                  bench.spread(found[name][0] / found["this build"][0] for found in rounds),
+                  *(bench.spread(found[name][i] for found in rounds) for i in (1, 2))] for name in builds])
+
+
 def add_options(parser):
     parser.add_argument("--seconds", type=int, default=20, help="of each run")
     parser.add_argument("--frequency", type=int, default=99, help="Hz")
     parser.add_argument("--lines", type=int, default=100000, help="of the map")
-    parser.add_argument("--old", help="another build, for `compilers`")
+    parser.add_argument("--old", help="another build, for `compilers` and `lines`")
 
 
 if __name__ == "__main__":
-    bench.main(__doc__, {"programs": part_programs, "map": part_map, "compilers": part_compilers}, add_options)
+    bench.main(__doc__, {
+        "programs": part_programs, "map": part_map, "compilers": part_compilers, "lines": part_lines
+    }, add_options)
