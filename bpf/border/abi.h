@@ -43,6 +43,7 @@ enum {
         ABI_MAX_PROGRAM_NAMES = 512,    /* names of each of two tables; over it the oldest one goes */
         /* slots of a ring up to which the counts of its slots are removed with the process */
         ABI_KEPT_SLOTS = 4096,
+        ABI_KEPT_BLOCKS = 32,           /* blocks of them, each of which is removed at once */
         /* threads of processes with a ring, and slots in use, together: shares by slots.bpf.h */
         ABI_RING_ENTRIES = 32768,
         ABI_RING_SHARES = 1024,         /* numbers that tell control groups apart, and users in them */

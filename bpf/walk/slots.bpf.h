@@ -43,10 +43,12 @@ enum {
         SLOTS_KEPT = ABI_KEPT_SLOTS,
 };
 
+/* @holder: NULL = there is none for want of room. */
 static __always_inline void slots_over_cap(struct ring_holder *holder) {
         struct counters *counters = counters_get();
 
-        holder->overflowed = true;
+        if (holder)
+                holder->overflowed = true;
         if (counters)
                 __sync_fetch_and_add(&counters->values[COUNTER_RING_THREADS_OVER_CAP], 1);
 }
@@ -108,6 +110,8 @@ static __always_inline void slots_enter(struct ring_holder *holder, uint32_t tgi
         struct ring_owners first = { .n = holder->overflowed },
                            *owners = bpf_map_lookup_elem(&ring_slots, &key);
 
+        if (slot < SLOTS_KEPT)
+                holder->kept[slot / (ABI_KEPT_SLOTS / ABI_KEPT_BLOCKS) & (ABI_KEPT_BLOCKS - 1)] = 1;
         if (!owners && slots_charge(holder)) {
                 if (bpf_map_update_elem(&ring_slots, &key, &first, BPF_NOEXIST))
                         slots_give_back(holder, 1);     /* another CPU was faster */
@@ -157,8 +161,10 @@ static __always_inline void slots_remember(uint32_t tid, const struct ring_threa
         struct ring_holder *holder = slots_holder(thread->tgid);
 
         slots_forget(tid);      /* an earlier owner of the id whose end was missed */
-        if (!holder)
+        if (!holder) {
+                slots_over_cap(NULL);
                 return;
+        }
         slots_enter(holder, thread->tgid, thread->slot);
         if (!slots_charge(holder))
                 slots_over_cap(holder);
@@ -189,14 +195,21 @@ static __always_inline void slots_share(uint32_t tgid, uint64_t share) {
         __sync_fetch_and_add(&ring_used, n);
 }
 
-/* All entries of a process are given back; the daemon, or the ends of its threads, remove them. */
-static __always_inline void slots_end(uint32_t tgid) {
+/*
+ * All entries of a process are given back; the daemon, or the ends of its threads, remove them. Return: a bit
+ * for each block with slots that the daemon has to remove.
+ */
+static __always_inline uint32_t slots_end(uint32_t tgid) {
         struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &tgid);
+        uint32_t blocks = 0;
 
         if (!holder)
-                return;
+                return 0;
         slots_give_back(holder, holder->n);
+        for (uint32_t i = 0; i < ABI_KEPT_BLOCKS; i++)
+                blocks |= (uint32_t)!!holder->kept[i] << i;
         bpf_map_delete_elem(&ring_holders, &tgid);
+        return blocks;
 }
 
 static __always_inline bool slots_overflowed(uint32_t tgid) {
@@ -268,7 +281,10 @@ static __always_inline void slots_adopt(uint32_t tid, const struct ring_thread *
                 slots_remember(tid, thread);
 }
 
-/* Run by the daemon with a struct abi_adoption, for each thread that it finds and for whole processes. */
+/*
+ * Run by the daemon with a struct abi_adoption, for each thread that it finds and for whole processes.
+ * Return: of ABI_ADOPTION_ENDS, the blocks of slots_end().
+ */
 SEC("raw_tp")
 int adopt(struct bpf_raw_tracepoint_args *context) {
         const struct ring_thread thread = { .tgid = context->args[0], .slot = context->args[2] };
@@ -277,7 +293,7 @@ int adopt(struct bpf_raw_tracepoint_args *context) {
         if (context->args[2] == ABI_ADOPTION_SHARE)
                 slots_share(thread.tgid, context->args[1]);
         else if (context->args[2] == ABI_ADOPTION_ENDS)
-                slots_end(thread.tgid);
+                return (int)slots_end(thread.tgid);
         else if (context->args[2] == ABI_ADOPTION_GONE)
                 slots_forget(tid);
         else

@@ -193,6 +193,8 @@ struct ring_holder {
         uint32_t n;                     /* its entries in both */
         uint32_t overflowed;            /* an entry was refused: neighbours are not known */
         uint32_t group, user;           /* indexes in shares */
+        /* 1 = a slot of this block has or had an entry that stays until the process ends (SLOTS_KEPT) */
+        uint8_t kept[ABI_KEPT_BLOCKS];
 };
 
 /* By tgid, for as long as the process has a row. The same writers and reader. */

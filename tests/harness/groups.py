@@ -111,7 +111,7 @@ class Neighbours(session.NamingCase):
     def setUp(self):
         self.programs = self.directory()
         self.programs.chmod(0o755)
-        for name in ("hostile", "ring", "crowd", "waits", "short"):
+        for name in ("crowd", "hostile", "ring", "waits"):
             shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
 
     def child(self, place, program, *arguments, **options):

@@ -6,7 +6,8 @@
  * Makes the kernel one that lacks parts of BPF: numbers of functions in DENY_FUNCTIONS, kinds of maps in
  * DENY_MAPS, kinds of programs in DENY_PROGRAMS (linux/bpf.h; commas between). Each becomes a number that no
  * kernel has, so the real verifier refuses it in its own words, and passes over code that is never reached.
- * DENY_RELEASE is what uname() says. libbpf makes its calls by syscall() of the C library.
+ * DENY_ENTRIES makes maps small: NAME=ENTRIES, commas between. DENY_RELEASE is what uname() says. libbpf
+ * makes its calls by syscall() of the C library.
  */
 #include <dlfcn.h>
 #include <linux/bpf.h>
@@ -29,6 +30,17 @@ static int is_denied(const char *variable, long number) {
         for (; list && *list; list = *end ? end + 1 : end)
                 if (strtol(list, &end, 10) == number)
                         return 1;
+        return 0;
+}
+
+/* Entries that a map of this name has; 0 = as it says. */
+static unsigned entries_of(const char *map) {
+        const char *list = getenv("DENY_ENTRIES");
+        size_t size = strlen(map);
+
+        for (; list && *list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+                if (!strncmp(list, map, size) && list[size] == '=')
+                        return (unsigned)strtoul(list + size + 1, NULL, 10);
         return 0;
 }
 
@@ -55,6 +67,8 @@ static long deny(long command, const union bpf_attr *attr, long size) {
         memcpy(&changed, attr, (size_t)size < sizeof(changed) ? (size_t)size : sizeof(changed));
         if (command == BPF_MAP_CREATE && is_denied("DENY_MAPS", changed.map_type))
                 changed.map_type = NO_NUMBER;
+        if (command == BPF_MAP_CREATE && entries_of(changed.map_name))
+                changed.max_entries = entries_of(changed.map_name);
         if (command == BPF_PROG_LOAD) {
                 if (is_denied("DENY_PROGRAMS", changed.prog_type))
                         changed.prog_type = NO_NUMBER;

@@ -44,7 +44,6 @@ enum {
         PREALLOCATED_NODES = 1024,      /* nodes, of 0.8 KiB each, there */
         PREALLOCATED_FORKS = 1024,      /* forked children of targets, there */
         PREALLOCATED_RINGS = 8192,      /* threads of processes with a ring and their slots, there */
-        PREALLOCATED_HOLDERS = 1024,    /* processes with a ring, there */
         TYPES_PATH_SIZE = 32,
 };
 
@@ -240,7 +239,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
                                        { skeleton->maps.ruby_processes, 0 },
                                        { skeleton->maps.ring_threads, PREALLOCATED_RINGS },
                                        { skeleton->maps.ring_slots, PREALLOCATED_RINGS },
-                                       { skeleton->maps.ring_holders, PREALLOCATED_HOLDERS },
+                                       { skeleton->maps.ring_holders, PREALLOCATED_PROCESSES },
                                        { NULL, 0 } };
         const uint32_t n_ticks = MAX(config->ticks_per_sample, 1u);
         uint32_t namespace = 0;
@@ -626,35 +625,42 @@ int kernel_half_set_process(KernelHalf *half, uint32_t tgid, const struct abi_pr
         return r ? error_origin(r) : 0;
 }
 
-int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
+/* *saidp: what the kernel half returns. */
+static int adopt(KernelHalf *half, const struct abi_adoption *adoption, uint32_t *saidp) {
         LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = adoption, .ctx_size_in = sizeof(*adoption));
         int r = bpf_prog_test_run_opts(bpf_program__fd(half->skeleton->progs.adopt), &options);
 
+        *saidp = options.retval;
         return r ? error_origin(r) : 0;
 }
 
-/* Gives back what the process holds, and forgets slots of small rings, whose counts the kernel half keeps. */
+int kernel_half_adopt(KernelHalf *half, const struct abi_adoption *adoption) {
+        uint32_t said;
+
+        return adopt(half, adoption, &said);
+}
+
+/*
+ * Gives back what the process holds, and forgets slots whose counts the kernel half keeps: also those of a
+ * ring that is gone by now, or that had another size.
+ */
 static void forget_slots(KernelHalf *half, uint32_t tgid) {
         const struct abi_adoption ends = { .tgid = tgid, .slot = ABI_ADOPTION_ENDS };
-        struct abi_process row;
-        uint32_t key[2] = { tgid };
+        const uint32_t size = ABI_KEPT_SLOTS / ABI_KEPT_BLOCKS;
+        uint32_t key[2] = { tgid }, blocks;
 
-        if (bpf_map__lookup_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), &row, sizeof(row), 0) ||
-            !row.ring_address)
+        if (adopt(half, &ends, &blocks))
                 return;
-        (void)kernel_half_adopt(half, &ends);
-        if (row.ring_capacity > ABI_KEPT_SLOTS)
-                return;
-        for (key[1] = 0; key[1] < row.ring_capacity; key[1]++)
-                bpf_map__delete_elem(half->skeleton->maps.ring_slots, key, sizeof(key), 0);
+        for (key[1] = 0; blocks && key[1] < ABI_KEPT_SLOTS; key[1]++)
+                if (blocks >> key[1] / size & 1)
+                        bpf_map__delete_elem(half->skeleton->maps.ring_slots, key, sizeof(key), 0);
 }
 
 int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
-        int r;
+        int r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
 
-        forget_slots(half, tgid);
-        r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
         rows_changed(half);
+        forget_slots(half, tgid);       /* without a row no thread makes any more */
         return r && r != -ENOENT ? error_origin(r) : 0;
 }
 

@@ -11,12 +11,15 @@ oracle.enter()
 import collections
 import signal
 
+import bpf_tables
 import groups
 import prometheus
+import session
 import tap
 import unix_http
 from dump import Dump
 
+DENY = tap.BUILD_DIR / "tests/harness/libdeny-bpf.so"
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
 ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
@@ -100,6 +103,40 @@ class Caps(groups.Neighbours):
         tell("go")
         dump.check_settled(tap.VICTIMS / "victim-short")
         dump.stop()
+
+    def small(self, **entries):
+        """The daemon's environment in a kernel whose maps are so small."""
+        return {"LD_PRELOAD": str(DENY), "DENY_ENTRIES": ",".join(f"{name}={n}" for name, n in entries.items())}
+
+    def test_strangers_that_may_publish_late(self):
+        """More than are remembered, so that notices are posted again; an honest one is found as it publishes."""
+        crowd = [self.child((groups.ATTACKER, None), "hostile", "churn", 2000) for _ in range(4)]
+        honest, tell = self.commanded_at((groups.HONEST, None), "ring")
+        run = self.start("--frequency", "499", environment=self.small(non_targets=2))
+        session.wait_cpu([child.pid for child in crowd], 1.0)
+        tell("publish")
+        tell("set 1 2 3")
+        run.wait_events(100, honest.pid)
+        self.assertIn(bpf_tables.n_entries(run.pid, "non_targets"), (1, 2))
+        result = run.stop()
+        self.assertFalse(result.pids & {child.pid for child in crowd})
+        self.assertTrue(all(s.span_id for s in result.of(honest.pid)[-5:]))
+
+    def test_rings_that_go_before_their_processes(self):
+        """What such a process held is free again: a look into the kernel's tables finds nothing of it."""
+        run, value = self.start_daemon("--frequency", "499")
+        for i in range(3):
+            victim, tell = self.commanded_at((groups.ATTACKER, None), "ring")
+            tell("publish 4096")
+            tap.wait_until(lambda: value("spanprof_rings_total", result="found") > i, "its ring")
+            tap.wait_until(lambda: bpf_tables.n_entries(run.pid, "ring_holders"), "its share")
+            tell("unmap")
+            tap.wait_until(lambda: value("spanprof_rings_total", result="lost") > i, "that it is gone")
+            victim.kill()
+            tap.wait_until(lambda: not value("spanprof_targets"), "its end")
+        tap.wait_until(lambda: not bpf_tables.n_entries(run.pid, "ring_holders"), "nobody holds any")
+        self.assertEqual(bpf_tables.n_entries(run.pid, "ring_slots"), 0)
+        run.stop()
 
 
 tap.main()
