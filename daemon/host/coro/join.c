@@ -46,7 +46,7 @@
 #include "host/sampling/discover/coroutine-engine.h"
 
 enum {
-        MAX_PROCESSES = 8192,           /* processes that are asked for; further ones have no coroutines */
+        MAX_PROCESSES = 8192,           /* processes that are asked for; over it one without a region goes */
         MAX_REGIONS = 64,
         /* looks of several turns that go on at once; others begin again at their next look */
         MAX_FINDING = 8,
@@ -222,7 +222,8 @@ static int followed_count_suspended(Followed *followed, uint64_t end_ns) {
 /* ---- processes ---- */
 
 typedef struct Member {
-        struct Member *previous, *next; /* among those that are gone, in the order of their ends */
+        /* among those that are gone, in the order of their ends, or those that live and have no region */
+        struct Member *previous, *next;
         uint64_t generation;
         uint32_t pid;
         Followed *followed;                 /* NULL = no region (yet) */
@@ -233,7 +234,7 @@ typedef struct Member {
 
 struct CoroJoin {
         Hashmap members;                /* pid → Member */
-        struct { Member *first, *last; } gone;
+        struct { Member *first, *last; } gone, idle;    /* idle: who was asked for least lately first */
         Followed *regions[MAX_REGIONS];
         size_t n_regions;
         unsigned n_finding;             /* looks that go on, each with its descriptors */
@@ -291,6 +292,8 @@ static void drop(CoroJoin *join, uint32_t pid) {
                 return;
         if (member->gone_ns)
                 list_remove(&join->gone, member);
+        else if (!member->followed)
+                list_remove(&join->idle, member);
         stop_finding(join, member);
         leave(join, member->followed);
         free(member);
@@ -303,6 +306,10 @@ static void drop_gone(CoroJoin *join, uint64_t now_ns) {
 
 size_t coro_join_count(const CoroJoin *join) {
         return join->members.n_entries;
+}
+
+bool coro_join_knows(const CoroJoin *join, uint32_t pid) {
+        return hashmap_get(&join->members, pid);
 }
 
 /* ---- finding ---- */
@@ -360,8 +367,10 @@ static int look_for_region(CoroJoin *join, uint32_t pid, Member *member, uint64_
         join->n_finding -= member->find != NULL;
         r = engine_is((pid_t)pid) ? 0 : find_regions_some((pid_t)pid, &member->find, on_region, &found);
         join->n_finding += member->find != NULL;
-        if (found.followed)
+        if (found.followed) {
                 found.followed->n_users++;
+                list_remove(&join->idle, member);
+        }
         member->followed = found.followed;
         if (found.followed || join->n_finding > MAX_FINDING)
                 stop_finding(join, member);
@@ -377,6 +386,12 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
                 drop(join, pid);
                 member = NULL;
         }
+        if (member && !member->gone_ns && !member->followed) {
+                list_remove(&join->idle, member);
+                list_append(&join->idle, member);
+        }
+        if (!member && join->members.n_entries >= MAX_PROCESSES && join->idle.first)
+                drop(join, join->idle.first->pid);
         *memberp = member;
         if (member || join->members.n_entries >= MAX_PROCESSES)
                 return 0;
@@ -387,11 +402,13 @@ static int find_member(CoroJoin *join, uint32_t pid, uint64_t generation, Member
         member->pid = pid;
         member->look_ns = clock_monotonic_ns() + FIRST_LOOK_NS;
         r = hashmap_put(&join->members, pid, member);
-        if (r)
+        if (r) {
                 free(member);
-        else
-                *memberp = member;
-        return r;
+                return r;
+        }
+        list_append(&join->idle, member);
+        *memberp = member;
+        return 0;
 }
 
 int coro_join_watch(CoroJoin *join, uint32_t pid, uint64_t generation) {
@@ -531,6 +548,8 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
 
         if (!member || member->gone_ns)
                 return 0;
+        if (!member->followed)
+                list_remove(&join->idle, member);
         member->gone_ns = clock_monotonic_ns();
         list_append(&join->gone, member);
         if (!member->followed || member->followed->pid != pid ||

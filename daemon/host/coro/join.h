@@ -45,6 +45,9 @@ int coro_join_find(CoroJoin *join, const CoroRun *run, CoroMatch *match);
 /* Processes that are followed, or looked at, or have ended lately. */
 size_t coro_join_count(const CoroJoin *join);
 
+/* Whether this process is one of these. */
+bool coro_join_knows(const CoroJoin *join, uint32_t pid);
+
 /*
  * Follows the stations of this process from now on, whether it is ever sampled or not.
  * Return: 0, -ENOMEM.

@@ -49,3 +49,20 @@ Test(coro_join, forgets_all_who_have_ended_after_a_while) {
         cr_assert_eq(coro_join_scan(join, &wait_ns), 0);
         cr_assert_eq(coro_join_count(join), 1);
 }
+
+Test(coro_join, who_comes_late_has_a_place_and_keeps_it_while_it_is_asked_for) {
+        const uint32_t honest = 1u << 30;
+
+        for (uint32_t pid = 1; pid <= N_ENDED; pid++)
+                find(pid, false);
+        cr_assert_lt(coro_join_count(join), N_ENDED);
+        cr_assert_not(coro_join_knows(join, 1));
+        find(honest, false);
+        cr_assert(coro_join_knows(join, honest));
+        for (uint32_t pid = 1; pid <= N_ENDED; pid++) {
+                find(pid, false);
+                if (pid % 1000 == 0)
+                        find(honest, false);
+        }
+        cr_assert(coro_join_knows(join, honest));
+}
