@@ -70,7 +70,8 @@ def wait_cpu(pids, seconds, patience=120):
 
 
 # types of events that are no samples of the CPU
-NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes"}
+NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes", "kept_samples",
+            "kept_off_cpu", "kept_off_cpu_waker"}
 
 
 class Receiver:
@@ -107,6 +108,7 @@ class Result:
         self.faults = [sample for sample in events if sample.type == "page_faults"]
         self.crashes = [sample for sample in events if sample.type == "crashes"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
+        self.kept = [sample for sample in events if sample.type.startswith("kept_")]
 
     def counter(self, metric, label=None):
         value = self.summary["counters"][metric]

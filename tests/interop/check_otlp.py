@@ -58,6 +58,8 @@ OURS = {
     ("alloc_objects", "count"): ("space", "bytes", True, {"value"}),
     ("suspended", "nanoseconds"): ("suspended", "nanoseconds", False, {"both", "value"}),
 }
+# the same, shipped by `spanprof keep`
+OURS |= {("kept_" + type, unit): shape for (type, unit), shape in OURS.items()}
 
 
 def from_json(text):

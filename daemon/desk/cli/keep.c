@@ -6,6 +6,8 @@
  *     POST /recorder/close ─▶ GET /recorder/list/trace/… ─▶ GET /recorder/get/N, one after the other
  *                                      ─▶ a file without a name, framed ─▶ convert: filter, names, writer
  *
+ * Without -o the daemon itself ships it: POST /recorder/keep/trace/…
+ *
  * The daemon knows which windows have a trace; which samples of them are meant is decided here, by the
  * filters that `report` and `convert` have. A window that goes while it is asked for is counted and said.
  */
@@ -77,14 +79,18 @@ static int add_time(const char *option, const char *text, const char *word, Text
         return r;
 }
 
-/* Windows that cannot have it need not come. */
-static int list_page(const Keep *keep, Text *page) {
+/* Windows that cannot have it need not come. @is_all: whatever is meant is told, as nobody else filters. */
+static int ask_page(const Keep *keep, const char *start, bool is_all, Text *page) {
         const ConfigFilter *filter = &keep->config->filter;
         int r;
 
-        text_printf(page, "/recorder/list");
+        text_printf(page, "%s", start);
         if (filter->trace_ids.n_items == 1)
                 text_printf(page, "/trace/%s", filter->trace_ids.items[0]);
+        if (filter->span_ids.n_items && is_all)
+                text_printf(page, "/span/%s", filter->span_ids.items[0]);
+        if (filter->processes.n_items && is_all)
+                text_printf(page, "/process/%s", filter->processes.items[0]);
         r = add_time("start", filter->start, "start", page);
         if (!r)
                 r = add_time("end", filter->end, "end", page);
@@ -130,7 +136,7 @@ static int get(Keep *keep, uint64_t number) {
 
 static int get_all(Keep *keep) {
         _cleanup_(text_deinit) Text page = { 0 }, list = { 0 };
-        int status, r = list_page(keep, &page);
+        int status, r = ask_page(keep, "/recorder/list", false, &page);
 
         if (!r)
                 r = ask(keep, "GET", page.data, &status, &list);
@@ -162,22 +168,45 @@ static int write_output(const Keep *keep, const Cli *cli) {
         return verb_convert.run(&convert);
 }
 
+/* The daemon knows one trace, one span, one process by its number, and times. */
+static bool is_for_daemon(const ConfigFilter *filter) {
+        uint64_t pid;
+
+        return filter->trace_ids.n_items <= 1 && filter->span_ids.n_items <= 1 &&
+                filter->processes.n_items <= 1 &&
+                (!filter->processes.n_items || !text_u64(filter->processes.items[0], INT32_MAX, &pid)) &&
+                *filter->start != '+' && *filter->end != '+' &&
+                !(filter->services.n_items || filter->hosts.n_items || filter->threads.n_items ||
+                  filter->operations.n_items || filter->coroutines.n_items || filter->types.n_items);
+}
+
+static int ship(const Keep *keep) {
+        _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
+        int status, r;
+
+        if (!is_for_daemon(&keep->config->filter)) {
+                log_error("the daemon ships by one --trace, --span or --process PID, --start and --end alone: write "
+                          "a file with -o, and send it with `spanprof convert --endpoint`");
+                return STATUS_USAGE;
+        }
+        r = ask_page(keep, "/recorder/keep", true, &page);
+        return r ? r : ask(keep, "POST", page.data, &status, &answer);
+}
+
+static int write_file(Keep *keep, const Cli *cli) {
+        _cleanup_(closep) int fd = keep->fd = memfd_create("spanprof-keep", MFD_CLOEXEC);
+        int r = fd < 0 ? -errno : close_window(keep);
+
+        if (!r)
+                r = get_all(keep);
+        return r ? r : write_output(keep, cli);
+}
+
 static int run(Cli *cli) {
         const char *socket = cli->config.daemon.control;
         Keep keep = { .config = &cli->config, .socket = *socket ? socket : CONTROL_DEFAULT };
-        _cleanup_(closep) int fd = -1;
-        int r;
+        int r = *cli->config.command.output ? write_file(&keep, cli) : ship(&keep);
 
-        if (!*cli->config.command.output) {
-                log_error("where to? -o FILE, whose suffix says the format");
-                return STATUS_USAGE;
-        }
-        fd = keep.fd = memfd_create("spanprof-keep", MFD_CLOEXEC);
-        r = fd < 0 ? -errno : close_window(&keep);
-        if (!r)
-                r = get_all(&keep);
-        if (!r)
-                r = write_output(&keep, cli);
         if (r < 0) {
                 log_error("cannot keep it: %s", strerror(-r));
                 return STATUS_FAILURE;
@@ -190,14 +219,18 @@ const Verb verb_keep = {
         .bit = VERB_KEEP,
         .arguments = "",
         .reads_files = true,
-        .summary = "write what the flight recorder has of a trace, a process or a time",
+        .summary = "write or ship what the flight recorder has of a trace, a process or a time",
         .description =
                 "Asks the daemon that runs with --recorder for what it has kept in memory, and writes the part that is meant:\n"
                 "samples at recorder-frequency, and waits with --off-cpu, with their times. The suffix of -o says the form:\n"
                 ".html (one page), .otlp, .pb.gz (pprof), .firefox.json (in order of time) and the others of `convert`.\n"
                 "It ends the daemon's open window first, so that all until now is there.\n"
                 "\n"
+                "Without -o the daemon sends it to its receivers: profiles of types that begin with kept_, whose resource\n"
+                "says in profile.kept.reason what it was kept for. No sample counts twice in those that are sent anyway.\n"
+                "\n"
                 "  spanprof keep --trace 4bf92f3577b34da6a3ce929d0e0e4736 -o slow.html\n"
-                "  spanprof keep --process 812 --start -90s -o before.otlp\n",
+                "  spanprof keep --process 812 --start -90s -o before.otlp\n"
+                "  spanprof keep --trace 4bf92f3577b34da6a3ce929d0e0e4736\n",
         .run = run,
 };

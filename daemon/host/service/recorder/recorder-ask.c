@@ -28,35 +28,60 @@ static bool take_part(const char **path, char part[static VALUE_MAX]) {
         return true;
 }
 
-static bool parse_trace(const char *text, uint8_t id[static 16]) {
-        const size_t size = strlen(text), n_low = size < 16 ? size : 16;
-        uint64_t halves[2] = { 0 };
+/* @size bytes, big endian; a multiple of 8. */
+static bool parse_id(const char *text, uint8_t *id, size_t size) {
+        const size_t n_digits = strlen(text);
 
-        if (size > 32 || text_hex(text + size - n_low, text + size, &halves[1]) ||
-            (size > 16 && text_hex(text, text + size - 16, &halves[0])))
+        if (n_digits > 2 * size)
                 return false;
-        for (size_t i = 0; i < 16; i++)
-                id[i] = (uint8_t)(halves[i / 8] >> (56 - 8 * (i % 8)));
+        memset(id, 0, size);
+        for (size_t end = n_digits; end > 0;) {
+                const size_t begin = end > 16 ? end - 16 : 0;
+                uint64_t word;
+
+                if (text_hex(text + begin, text + end, &word))
+                        return false;
+                for (size_t i = 0; i < 8; i++)
+                        id[size - 1 - i] = (uint8_t)(word >> (8 * i));
+                size -= 8;
+                end = begin;
+        }
         return true;
 }
 
-int recorder_ask_parse(const char *path, RecorderQuery *queryp) {
-        RecorderQuery query = { .end_ns = UINT64_MAX };
-        char word[VALUE_MAX], value[VALUE_MAX];
-        bool has_start = false, has_end = false;
+static bool parse_pid(const char *text, uint32_t *pidp) {
+        uint64_t pid;
 
-        while (*path) {
-                if (!take_part(&path, word) || !take_part(&path, value))
+        if (text_u64(text, INT32_MAX, &pid) || !pid)
+                return false;
+        *pidp = (uint32_t)pid;
+        return true;
+}
+
+/* Return: whether it is such a pair, for the first time. */
+static bool take_pair(RecorderAsk *ask, const char *word, const char *value) {
+        RecorderQuery *query = &ask->query;
+
+        if (!strcmp(word, "trace"))
+                return !query->has_trace && (query->has_trace = parse_id(value, query->trace_id, 16));
+        if (!strcmp(word, "span"))
+                return !ask->has_span && (ask->has_span = parse_id(value, ask->span_id, 8));
+        if (!strcmp(word, "process"))
+                return !ask->pid && parse_pid(value, &ask->pid);
+        if (!strcmp(word, "start"))
+                return !query->start_ns && !text_u64(value, UINT64_MAX, &query->start_ns);
+        return !strcmp(word, "end") && query->end_ns == UINT64_MAX &&
+                !text_u64(value, UINT64_MAX, &query->end_ns);
+}
+
+int recorder_ask_parse(const char *path, RecorderAsk *askp) {
+        RecorderAsk ask = { .query.end_ns = UINT64_MAX };
+        char word[VALUE_MAX], value[VALUE_MAX];
+
+        while (*path)
+                if (!take_part(&path, word) || !take_part(&path, value) || !take_pair(&ask, word, value))
                         return RECORDER_ASK_E_MALFORMED;
-                if (!strcmp(word, "trace") && !query.has_trace && parse_trace(value, query.trace_id))
-                        query.has_trace = true;
-                else if (!strcmp(word, "start") && !has_start && !text_u64(value, UINT64_MAX, &query.start_ns))
-                        has_start = true;
-                else if (!strcmp(word, "end") && !has_end && !text_u64(value, UINT64_MAX, &query.end_ns))
-                        has_end = true;
-                else
-                        return RECORDER_ASK_E_MALFORMED;
-        }
-        *queryp = query;
+        ask.reason = ask.query.has_trace ? "trace" : ask.has_span ? "span" : ask.pid ? "process" : "time";
+        *askp = ask;
         return 0;
 }

@@ -7,6 +7,8 @@
  * The last part of a page's path: pairs of a word and its value, each pair once.
  *
  *     trace/ID      32 hex digits, fewer if they begin with zeros
+ *     span/ID       16 hex digits, fewer if they begin with zeros
+ *     process/PID
  *     start/NS      REALTIME
  *     end/NS
  *
@@ -15,10 +17,18 @@
 
 #include "host/service/recorder/recorder.h"
 
+typedef struct RecorderAsk {
+        RecorderQuery query;            /* what windows are chosen by; samples by all of this */
+        bool has_span;
+        uint8_t span_id[8];
+        uint32_t pid;                   /* 0 = any */
+        const char *reason;             /* the word that says most: trace, span, process, time; static */
+} RecorderAsk;
+
 enum {
         _RECORDER_ASK_E_SUCCESS,
         RECORDER_ASK_E_MALFORMED,       /* no such word, or no such value */
 };
 
 /* Pure. @path: "" or pairs, each with a slash before it. Return: 0, RECORDER_ASK_E_MALFORMED. */
-int recorder_ask_parse(const char *path, RecorderQuery *queryp);
+int recorder_ask_parse(const char *path, RecorderAsk *askp);

@@ -281,6 +281,10 @@ int recorder_each(const Recorder *recorder, const RecorderQuery *query, Recorder
         return r;
 }
 
+uint64_t recorder_next_number(const Recorder *recorder) {
+        return recorder->next_number;
+}
+
 const RecorderRequest *recorder_find(const Recorder *recorder, uint64_t number) {
         for (uint32_t i = 0; i < recorder->n_windows; i++)
                 for (uint32_t j = 0; j < recorder->windows[i]->n_requests; j++)

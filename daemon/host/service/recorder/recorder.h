@@ -67,5 +67,8 @@ typedef int (*RecorderVisit)(void *userdata, const RecorderRequest *request, uin
                              uint64_t end_ns);
 int recorder_each(const Recorder *recorder, const RecorderQuery *query, RecorderVisit visit, void *userdata);
 
+/* The number of the next request that comes. */
+uint64_t recorder_next_number(const Recorder *recorder);
+
 /* NULL = it is gone. Borrowed until the next window comes. */
 const RecorderRequest *recorder_find(const Recorder *recorder, uint64_t number);

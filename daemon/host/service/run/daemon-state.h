@@ -58,7 +58,7 @@
 #include "host/service/limits/memory-hold.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
-#include "host/service/recorder/recorder.h"
+#include "host/service/recorder/recorder-ask.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/pod-api.h"
 
@@ -191,6 +191,16 @@ typedef struct DaemonStop {
         bool lost_workers;              /* the reason: there are no workers any more */
 } DaemonStop;
 
+/* Asks of the flight recorder whose samples are not shipped yet, oldest first: stage-recorder.c. */
+typedef struct DaemonKeeps {
+        struct {
+                RecorderAsk ask;
+                uint64_t next, end;     /* numbers of requests: the next one, and behind the last one */
+        } items[8];
+        size_t n;
+        sd_event_source *turn;          /* on while there are some */
+} DaemonKeeps;
+
 struct Daemon {
         const Config *config;
         DaemonTotals *totals;
@@ -202,6 +212,7 @@ struct Daemon {
         DaemonStages stages;
         DaemonWindow window;
         DaemonWalks walks;
+        DaemonKeeps keeps;
         DaemonOthers others;
         DaemonPause pause;
         DaemonLimits limits;

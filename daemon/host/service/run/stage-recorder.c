@@ -6,9 +6,11 @@
  *     POST /recorder/close       ends the window, so that all until now is in the recorder
  *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE
  *     GET  /recorder/get/NUMBER  one of these: an OTLP request, packed by gzip
+ *     POST /recorder/keep/…      ends the window, then ships what is meant to the receivers, as kept_… types
  *
  * Who asks gets one request at a time, which is 2 MiB at most: an answer is a copy, and the cap of the
- * recorder counts none. It outlives a reload, as what it has was sampled before.
+ * recorder counts none. What is shipped is read back and filtered here, one request each turn of the loop, so
+ * that samples are read meanwhile. The recorder outlives a reload, as what it has was sampled before.
  */
 
 #include "host/service/run/stages.h"
@@ -19,7 +21,8 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
-#include "host/service/recorder/recorder-ask.h"
+#include "core/base/util/stat.h"
+#include "host/service/recorder/recorder-keep.h"
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
 
@@ -77,15 +80,21 @@ static int list_request(void *userdata, const RecorderRequest *request, uint64_t
         return 0;
 }
 
-static int show_list(const Recorder *recorder, const char *path, Text *page) {
-        RecorderQuery query;
+/* Return: HTTP status. */
+static int parse(const char *path, RecorderAsk *ask, Text *page) {
+        if (!recorder_ask_parse(path, ask))
+                return 200;
+        text_printf(page, "asked are trace/ID, span/ID, process/PID, start/NS and end/NS, each once\n");
+        return 400;
+}
 
-        if (recorder_ask_parse(path, &query)) {
-                text_printf(page, "asked are trace/ID, start/NS and end/NS, each once\n");
-                return 400;
-        }
-        recorder_each(recorder, &query, list_request, page);
-        return 200;
+static int show_list(const Recorder *recorder, const char *path, Text *page) {
+        RecorderAsk ask;
+        int status = parse(path, &ask, page);
+
+        if (status == 200)
+                recorder_each(recorder, &ask.query, list_request, page);
+        return status;
 }
 
 static int show_request(const Recorder *recorder, const char *number, Text *page, const char **typep) {
@@ -116,7 +125,89 @@ static int close_window(Daemon *daemon, Text *page) {
         return 200;
 }
 
-/* What follows @start in @path; NULL = it begins otherwise. */
+/* ---- shipping ---- */
+
+static int take_number(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
+        uint64_t *nextp = userdata;
+
+        if (request->number < *nextp)
+                return 0;
+        *nextp = request->number;
+        return 1;
+}
+
+static int ship(Daemon *daemon, const RecorderRequest *request, const RecorderAsk *ask) {
+        _cleanup_(window_freep) Window *window = NULL;
+        int r = recorder_keep(request, ask, &window);
+
+        if (r)
+                return MIN(r, 0);
+        stat_add(COUNTER_RECORDER_SHIPPED, window_n_events(window));
+        return exports_window(daemon->stages.exports, window, NULL);
+}
+
+/* Ships one request of the first ask. */
+static int on_keep(sd_event_source *source, void *userdata) {
+        Daemon *daemon = userdata;
+        DaemonKeeps *keeps = &daemon->keeps;
+        uint64_t number = keeps->items[0].next;
+        int r = 0;
+
+        if (recorder_each(daemon->stages.recorder, &keeps->items[0].ask.query, take_number, &number) &&
+            number < keeps->items[0].end) {
+                keeps->items[0].next = number + 1;
+                r = ship(daemon, recorder_find(daemon->stages.recorder, number), &keeps->items[0].ask);
+                return error_fold(r);
+        }
+        keeps->n--;
+        memmove(keeps->items, keeps->items + 1, keeps->n * sizeof(*keeps->items));
+        if (!keeps->n)
+                r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* Samples come first: this waits while the rings are read. */
+static int begin_turns(Daemon *daemon) {
+        DaemonKeeps *keeps = &daemon->keeps;
+        int r = keeps->turn ? 0 : sd_event_add_defer(daemon->loop.event, &keeps->turn, on_keep, daemon);
+
+        if (r >= 0)
+                r = sd_event_source_set_priority(keeps->turn, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(keeps->turn, SD_EVENT_ON);
+        return r < 0 ? error_origin(r) : 0;
+}
+
+static int keep(Daemon *daemon, const char *path, Text *page) {
+        DaemonKeeps *keeps = &daemon->keeps;
+        RecorderAsk ask;
+        int status = parse(path, &ask, page);
+
+        if (status == 200)
+                status = close_window(daemon, page);
+        if (status != 200)
+                return status;
+        stat_add(COUNTER_RECORDER_KEEPS, 1);
+        if (keeps->n == ARRAY_SIZE(keeps->items) || daemon->stop.time_ns) {
+                stat_add(COUNTER_RECORDER_KEEPS_REFUSED, 1);
+                text_printf(page, "there is enough to ship already: ask again in a moment\n");
+                return 503;
+        }
+        if (begin_turns(daemon))
+                return 500;
+        keeps->items[keeps->n].ask = ask;
+        keeps->items[keeps->n].next = 0;
+        keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
+        return 200;
+}
+
+static void stop(Daemon *daemon) {
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n);
+        daemon->keeps.n = 0;
+        daemon->keeps.turn = sd_event_source_disable_unref(daemon->keeps.turn);
+}
+
+/* The rest of @path behind @start; NULL = it begins otherwise. */
 static const char *after(const char *path, const char *start) {
         return strncmp(path, start, strlen(start)) ? NULL : path + strlen(start);
 }
@@ -131,13 +222,17 @@ int daemon_recorder_page(Daemon *daemon, bool is_post, const char *path, Text *p
         }
         if (is_post && !strcmp(path, "/close"))
                 return close_window(daemon, page);
+        rest = is_post ? after(path, "/keep") : NULL;
+        if (rest)
+                return keep(daemon, rest, page);
         rest = is_post ? NULL : after(path, "/list");
         if (rest)
                 return show_list(recorder, rest, page);
         rest = is_post ? NULL : after(path, "/get/");
         if (rest)
                 return show_request(recorder, rest, page, typep);
-        text_printf(page, "there are /recorder/list, /recorder/get/NUMBER and, by POST, /recorder/close\n");
+        text_printf(page, "there are /recorder/list, /recorder/get/NUMBER and, by POST, /recorder/close and "
+                    "/recorder/keep\n");
         return 404;
 }
 
@@ -147,4 +242,11 @@ static void describe(Daemon *daemon, Metrics *metrics) {
                 metrics->recorder = recorder_state(daemon->stages.recorder);
 }
 
-const Stage stage_recorder = { .name = "recorder", .make = make, .second = second, .describe = describe };
+const Stage stage_recorder = {
+        .name = "recorder",
+        .make = make,
+        .second = second,
+        .stop = stop,
+        .describe = describe,
+        .release = stop,
+};

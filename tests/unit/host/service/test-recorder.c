@@ -7,8 +7,7 @@
 #include "core/base/util/stat.h"
 #include "core/otlp/decode.h"
 #include "core/otlp/import.h"
-#include "host/service/recorder/recorder-ask.h"
-#include "host/service/recorder/recorder.h"
+#include "host/service/recorder/recorder-keep.h"
 
 enum { OFFSET_S = 1000, LENGTH_S = 15, FRAMES = 64 };
 
@@ -93,11 +92,11 @@ static int see(void *userdata, const RecorderRequest *request, uint64_t start_ns
 }
 
 static Seen ask(const Recorder *recorder, const char *path) {
-        RecorderQuery query;
+        RecorderAsk asked;
         Seen seen = { .n = 0 };
 
-        cr_assert_eq(recorder_ask_parse(path, &query), 0, "%s", path);
-        cr_assert_eq(recorder_each(recorder, &query, see, &seen), 0);
+        cr_assert_eq(recorder_ask_parse(path, &asked), 0, "%s", path);
+        cr_assert_eq(recorder_each(recorder, &asked.query, see, &seen), 0);
         return seen;
 }
 
@@ -205,24 +204,80 @@ Test(recorder, counts_a_window_that_is_larger_than_all_its_room) {
         recorder_free(recorder);
 }
 
+static uint64_t keep(const Recorder *recorder, const char *path, uint64_t n_wanted) {
+        Seen seen = ask(recorder, "");
+        RecorderAsk asked;
+        Window *window = NULL;
+        uint64_t n = 0;
+        int r;
+
+        cr_assert_eq(recorder_ask_parse(path, &asked), 0, "%s", path);
+        r = recorder_keep(seen.last, &asked, &window);
+        cr_assert_eq(r, n_wanted ? 0 : RECORDER_KEEP_E_NOTHING, "%s", path);
+        if (!r) {
+                const WindowProfile *profile = window_get_profile(window, 0);
+
+                n = window_n_events(window);
+                cr_assert_eq(window_n_profiles(window), 1);
+                cr_assert_eq(profile->type, PROFILE_OTHER);
+                cr_assert_str_eq(window_get_string(window, profile->names.type, NULL), "kept_samples");
+                cr_assert_str_eq(window_get_resource_text(window, profile->resource, RECORDER_KEEP_REASON),
+                                 asked.reason);
+                cr_assert_eq(profile->period, 1000000);
+                cr_assert_eq(window_start_ns(window), (OFFSET_S + 100) * NS_PER_SEC);
+        }
+        window_free(window);
+        return n;
+}
+
+Test(recorder, ships_what_is_meant_as_a_type_of_its_own) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+
+        add(recorder, 100, 5, 0x0100000000000000);
+        cr_assert_eq(keep(recorder, "", 10), 10);
+        cr_assert_eq(keep(recorder, "/span/0100000000000000", 10), 10);
+        cr_assert_eq(keep(recorder, "/span/1", 0), 0);
+        cr_assert_eq(keep(recorder, "/trace/01", 1), 1);
+        cr_assert_eq(keep(recorder, "/trace/02", 0), 0);
+        cr_assert_eq(keep(recorder, "/start/1100003000000", 7), 7, "one each ms");
+        cr_assert_eq(keep(recorder, "/process/7", 0), 0);
+        recorder_free(recorder);
+}
+
+Test(recorder, ships_nothing_of_bytes_that_are_no_request) {
+        uint8_t data[] = "no gzip";
+        const RecorderRequest request = { .data = data, .size = sizeof(data) };
+        RecorderAsk asked;
+        Window *window;
+
+        cr_assert_eq(recorder_ask_parse("", &asked), 0);
+        cr_assert_eq(recorder_keep(&request, &asked, &window), RECORDER_KEEP_E_NOTHING);
+}
+
 Test(recorder_ask, takes_pairs_alone) {
         static const char *const wrong[] = {
-                "/", "/trace", "/trace/", "/trace/x1", "/trace/1/", "trace/1", "/trace/1/trace/1", "/span/1",
+                "/", "/trace", "/trace/", "/trace/x1", "/trace/1/", "trace/1", "/trace/1/trace/1", "/spam/1",
+                "/span/12345678123456781", "/span/x", "/process/0", "/process/-1", "/process/2147483648", "/process/1/process/1",
                 "/start/-1", "/start/1x", "/start/18446744073709551616", "/start/1/start/1", "//", "/trace//1",
                 "/trace/111111111111111111111111111111111", "/end/1/end/1",
                 "/trace/1111111111111111111111111111111111111111111111111111111111111111111111111",
         };
-        RecorderQuery query;
+        RecorderAsk asked;
 
         for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-                cr_assert_eq(recorder_ask_parse(wrong[i], &query), RECORDER_ASK_E_MALFORMED, "%s", wrong[i]);
-        cr_assert_eq(recorder_ask_parse("/start/7/trace/4bf92f3577b34da6a3ce929d0e0e4736/end/9", &query), 0);
-        cr_assert(query.start_ns == 7 && query.end_ns == 9 && query.has_trace);
-        cr_assert_eq(query.trace_id[0], 0x4b);
-        cr_assert_eq(query.trace_id[15], 0x36);
-        cr_assert_eq(recorder_ask_parse("/trace/f3577b34da6a3ce929d0e0e4736", &query), 0, "27 digits");
-        cr_assert_eq(query.trace_id[2], 0x0f);
-        cr_assert_eq(query.trace_id[3], 0x35);
-        cr_assert_eq(recorder_ask_parse("", &query), 0);
-        cr_assert(!query.start_ns && query.end_ns == UINT64_MAX && !query.has_trace);
+                cr_assert_eq(recorder_ask_parse(wrong[i], &asked), RECORDER_ASK_E_MALFORMED, "%s", wrong[i]);
+        cr_assert_eq(recorder_ask_parse("/start/7/trace/4bf92f3577b34da6a3ce929d0e0e4736/end/9", &asked), 0);
+        cr_assert(asked.query.start_ns == 7 && asked.query.end_ns == 9 && asked.query.has_trace);
+        cr_assert_eq(asked.query.trace_id[0], 0x4b);
+        cr_assert_eq(asked.query.trace_id[15], 0x36);
+        cr_assert_str_eq(asked.reason, "trace");
+        cr_assert_eq(recorder_ask_parse("/trace/f3577b34da6a3ce929d0e0e4736", &asked), 0, "27 digits");
+        cr_assert_eq(asked.query.trace_id[2], 0x0f);
+        cr_assert_eq(asked.query.trace_id[3], 0x35);
+        cr_assert_eq(recorder_ask_parse("/process/812/span/b7", &asked), 0);
+        cr_assert(asked.pid == 812 && asked.has_span && asked.span_id[7] == 0xb7 && !asked.span_id[0]);
+        cr_assert_str_eq(asked.reason, "span");
+        cr_assert_eq(recorder_ask_parse("", &asked), 0);
+        cr_assert(!asked.query.start_ns && asked.query.end_ns == UINT64_MAX && !asked.query.has_trace);
+        cr_assert_str_eq(asked.reason, "time");
 }
