@@ -22,6 +22,9 @@
  * Else the look is one in the midst, and the caller comes again. Until something is published, Go's own
  * profile adds up all four parts. The same is done here, and said: those are counts that go on meanwhile.
  *
+ * Go takes memory of buckets from the kernel, zeroed, and never gives it back. So the end of a new record may
+ * lie in a page that nobody has touched: it is not there, and its counts are 0.
+ *
  * A list that leads back into itself is found by a marker that is left behind: at 1, 2, 4, 8 … buckets.
  */
 #include "host/runtime/go/go-heap.h"
@@ -96,8 +99,8 @@ static Block *find_block(GoHeap *heap, uint64_t address) {
         return block;
 }
 
-/* Return: 0, GO_HEAP_E_UNREADABLE. */
-static int read_bytes(GoHeap *heap, uint64_t address, void *to, size_t size) {
+/* @may_be_new: a page that is not there was never touched. Return: 0, GO_HEAP_E_UNREADABLE. */
+static int read_piece(GoHeap *heap, uint64_t address, void *to, size_t size, bool may_be_new) {
         if (address >= MAX_ADDRESS || size > MAX_ADDRESS - address)
                 return GO_HEAP_E_UNREADABLE;
         for (size_t done = 0, n; done < size; done += n) {
@@ -105,11 +108,18 @@ static int read_bytes(GoHeap *heap, uint64_t address, void *to, size_t size) {
                 const Block *block = find_block(heap, address + done - at);
 
                 n = MIN(size - done, (size_t)(PAGE - at % PAGE));
-                if (!(block->there >> at / PAGE & 1))
+                if (block->there >> at / PAGE & 1)
+                        memcpy((uint8_t *)to + done, block->bytes + at, n);
+                else if (may_be_new)
+                        memset((uint8_t *)to + done, 0, n);
+                else
                         return GO_HEAP_E_UNREADABLE;
-                memcpy((uint8_t *)to + done, block->bytes + at, n);
         }
         return 0;
+}
+
+static int read_bytes(GoHeap *heap, uint64_t address, void *to, size_t size) {
+        return read_piece(heap, address, to, size, false);
 }
 
 /* A variable, as it is now. */
@@ -237,8 +247,8 @@ static bool has_its_bytes(const GoHeapBucket *bucket, const uint64_t *words) {
 static int read_record(GoHeap *heap, const GoHeapBucket *bucket, Counts parts[N_PARTS]) {
         size_t n = heap->has_bytes ? 4 : 2;
         uint64_t words[4 * N_PARTS];
-        int r = read_bytes(heap, bucket->address + STACK + UINT64_C(8) * bucket->n_stack, words,
-                           n * N_PARTS * sizeof(*words));
+        int r = read_piece(heap, bucket->address + STACK + UINT64_C(8) * bucket->n_stack, words,
+                           n * N_PARTS * sizeof(*words), true);
 
         if (r)
                 return r;

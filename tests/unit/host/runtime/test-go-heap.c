@@ -347,6 +347,24 @@ Test(go_heap, forged_buckets) {
         check_counts();
 }
 
+/* Its record ends in a page that nobody has touched; the bytes of the memory end with what is published. */
+Test(go_heap, a_record_that_is_partly_untouched) {
+        size_t at = SIZE - 48 - 8 * DEPTH - 32;
+
+        put(bucket_at(0) + 8, MEMORY + at);
+        put(at + 16, 1);
+        put(at + 32, 16);
+        put(at + 40, DEPTH);
+        put(SIZE - 32, 6);
+        put(SIZE - 24, 2);
+        put(SIZE - 16, 96);
+        put(SIZE - 8, 32);
+        cr_assert_eq(look(), 0);
+        cr_assert_eq(heap.n_buckets, N + 1);
+        cr_assert_eq(heap.buckets[N].allocs, 6);
+        cr_assert_eq(heap.buckets[N].frees, 2);
+}
+
 Test(go_heap, a_list_without_end_is_cut) {
         is_endless = true;
         put(bucket_at(0) + 8, MEMORY + SIZE);
