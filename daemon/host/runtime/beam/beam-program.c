@@ -18,10 +18,8 @@
 #include "host/sampling/process/dynamic-symbol.h"
 
 enum {
-        CHUNK = 64 << 10,
         OVERLAP = 256,                  /* bytes of a text that lies across two chunks */
         MAX_DIGITS = 3,
-        MAX_SEARCHED = 64 << 20,        /* bytes of all segments */
 };
 
 static const char banner[] = "Erlang/OTP ";     /* `Erlang/OTP 25%s [erts-13.1.5] … [jit:ns%s]` */
@@ -62,39 +60,21 @@ static void take_banner(Texts *texts, const char *text, const char *end) {
         texts->has_jit = strstr(digits, banner_jit);
 }
 
-/* Looks through @n bytes that will lie at @address. A NUL is behind them. */
-static void search_chunk(Texts *texts, const char *chunk, size_t n, uint64_t address) {
+static bool search_chunk(void *userdata, uint64_t address, const char *chunk, size_t n) {
         const char *end = chunk + n, *at = chunk;
+        Texts *texts = userdata;
 
         while (!texts->release && (at = memmem(at, (size_t)(end - at), banner, sizeof(banner) - 1)))
                 take_banner(texts, at++, end);
         at = texts->atoms ? NULL : memmem(chunk, n, atoms_name, sizeof(atoms_name));
         if (at)
                 texts->atoms = address + (uint64_t)(at - chunk);
+        return texts->release && texts->atoms;
 }
 
 /* Looks for what the file says of itself; of a large one not all is searched. */
 static void search(const DynamicImage *image, Texts *texts) {
-        static char chunk[CHUNK + 1];
-        uint64_t n_left = MAX_SEARCHED;
-
-        for (unsigned i = 0; i < image->n_headers; i++) {
-                const Elf64_Phdr *header = &image->headers[i];
-
-                if (header->p_type != PT_LOAD || header->p_flags & PF_X)
-                        continue;
-                for (uint64_t at = 0; at < header->p_filesz; at += CHUNK - OVERLAP) {
-                        size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK);
-
-                        if (n > n_left || (texts->release && texts->atoms))
-                                return;
-                        n_left -= n;
-                        if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
-                                break;
-                        chunk[n] = '\0';
-                        search_chunk(texts, chunk, n, header->p_vaddr + at);
-                }
-        }
+        dynamic_image_search(image, PF_X, OVERLAP, search_chunk, texts);
 }
 
 static bool find_data(const DynamicImage *image, BeamOpened *opened) {

@@ -24,7 +24,6 @@ enum {
         MAX_CODE = 512,                 /* bytes of a function that is decoded */
         MAX_EVALUATOR = 1 << 20,
         MIN_COLD = 4,                   /* jumps that lead there */
-        CHUNK = 64 << 10,
         HYBRID = 4,                     /* the kind of virtual machine that gcc makes */
         MAX_VERSION = 24,
 };
@@ -54,34 +53,27 @@ bool php_recognises(int fd, const void *data, uint64_t size) {
 
 /* ---- the release ---- */
 
+static const char mark[] = "X-Powered-By: PHP/";
+
+enum { VERSION_OVERLAP = sizeof(mark) + MAX_VERSION };
+
+/* Of what begins so late the version may be cut: the next chunk has all of it. */
+static bool read_version(void *userdata, uint64_t address, const char *text, size_t size) {
+        const char *found = memmem(text, size, mark, sizeof(mark) - 1);
+        char *version = userdata;
+        size_t length;
+
+        if (!found || found >= text + DYNAMIC_CHUNK - VERSION_OVERLAP)
+                return false;
+        length = strspn(found + sizeof(mark) - 1, "0123456789.");
+        if (length < MAX_VERSION)
+                memcpy(version, found + sizeof(mark) - 1, length);
+        return true;
+}
+
 /* In what every build sends as a header, unless it is told not to. */
 static void find_version(const DynamicImage *image, char version[MAX_VERSION]) {
-        static const char mark[] = "X-Powered-By: PHP/";
-        static char chunk[CHUNK + 1];
-        const size_t step = CHUNK - sizeof(mark) - MAX_VERSION;
-
-        for (unsigned i = 0; i < image->n_headers; i++) {
-                const Elf64_Phdr *header = &image->headers[i];
-
-                if (header->p_type != PT_LOAD || header->p_flags & (PF_W | PF_X))
-                        continue;
-                for (uint64_t at = 0; at < header->p_filesz; at += step) {
-                        size_t n = MIN(header->p_filesz - at, (uint64_t)CHUNK), length;
-                        const char *found;
-
-                        if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
-                                break;
-                        chunk[n] = '\0';
-                        found = memmem(chunk, n, mark, sizeof(mark) - 1);
-                        /* of what begins so late the version may be cut: the next chunk has all of it */
-                        if (!found || found >= chunk + step)
-                                continue;
-                        length = strspn(found + sizeof(mark) - 1, "0123456789.");
-                        if (length < MAX_VERSION)
-                                memcpy(version, found + sizeof(mark) - 1, length);
-                        return;
-                }
-        }
+        dynamic_image_search(image, PF_W | PF_X, VERSION_OVERLAP, read_version, version);
 }
 
 static int unknown(PhpOpened *opened, const char *version, const char *what) {

@@ -6,6 +6,7 @@
  */
 #include "host/sampling/process/dynamic-symbol.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/elf/machine.h"
@@ -181,4 +182,30 @@ static bool find_by_hash(const DynamicImage *image, const char *name, uint32_t *
 bool dynamic_image_find(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol) {
         return image->gnu_hash ? find_by_gnu_hash(image, name, indexp, symbol)
                                : image->hash && find_by_hash(image, name, indexp, symbol);
+}
+
+bool dynamic_image_search(const DynamicImage *image, uint32_t but, size_t overlap, DynamicVisit visit,
+                          void *userdata) {
+        _cleanup_(freep) char *chunk = malloc(DYNAMIC_CHUNK + 1);
+        uint64_t n_left = DYNAMIC_MAX_SEARCH;
+
+        for (unsigned i = 0; i < image->n_headers && chunk; i++) {
+                const Elf64_Phdr *header = &image->headers[i];
+
+                if (header->p_type != PT_LOAD || header->p_flags & but)
+                        continue;
+                for (uint64_t at = 0; at < header->p_filesz; at += DYNAMIC_CHUNK - overlap) {
+                        size_t n = MIN(header->p_filesz - at, (uint64_t)DYNAMIC_CHUNK);
+
+                        if (n > n_left)
+                                return false;
+                        n_left -= n;
+                        if (!dynamic_image_read(image, header->p_vaddr + at, chunk, n))
+                                break;
+                        chunk[n] = '\0';
+                        if (visit(userdata, header->p_vaddr + at, chunk, n))
+                                return true;
+                }
+        }
+        return false;
 }

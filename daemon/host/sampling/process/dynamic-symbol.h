@@ -40,3 +40,19 @@ bool dynamic_image_read(const DynamicImage *image, uint64_t address, void *to, s
 
 /* The symbol that the file defines under @name. Return: whether there is one; then *indexp, *symbol. */
 bool dynamic_image_find(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol);
+
+enum {
+        DYNAMIC_CHUNK = 64 << 10,       /* bytes that a search visits at once */
+        DYNAMIC_MAX_SEARCH = 64 << 20,  /* bytes of all segments that it reads */
+};
+
+/* A piece of a segment, which lies at @address of the file's; a NUL stands behind it. Return: whether the search ends. */
+typedef bool (*DynamicVisit)(void *userdata, uint64_t address, const char *text, size_t size);
+
+/*
+ * Visits all segments but those with one of the flags @but, chunk by chunk. The last @overlap bytes of a
+ * chunk are the first ones of the next, so that what is shorter lies whole in one of them. Return: whether a
+ * visit has ended it.
+ */
+bool dynamic_image_search(const DynamicImage *image, uint32_t but, size_t overlap, DynamicVisit visit,
+                          void *userdata);
