@@ -15,9 +15,9 @@
  * the next look asks again. Nothing else is believed. So a wait between two looks has no lock, and is counted
  * without: looks meet waits by the time that they take, as ticks meet functions.
  *
- * Names of classes are kept by one pointer each, since sets of attributes go by these while a window lasts. So
- * when a window ends in which a name had no room, the table is emptied, with all that was seen; who waits on
- * is asked for by the next look. Until then processes have shares of it.
+ * Names of classes are kept by one pointer each: sets of attributes go by these while a window lasts. So when
+ * a window ends in which a name had no room, the table is emptied, with all that was seen; who waits
+ * on is asked for by the next look. Until then processes have shares of it.
  *
  * A thread is asked for once a wait. Looks that find nobody new become rarer, up to IDLE_NS, and all of them
  * take a twentieth of one CPU at most.
