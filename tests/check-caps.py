@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/CAPS.md has each cap: name, size and key as the code has them, who fills it, and what happens then.
+"""docs/CAPS.md has each cap: name, size and key as the code has them, who fills it, what happens then, and
+the test that fills it.
 
 usage: check-caps.py [--write] SOURCE-ROOT
 
 Maps are those of bpf/, all of them. Of the daemon a row names FILE:CONSTANT. --write puts sizes and keys of
 the code into the page, and a row of question marks for a new map, to be filled in by hand. Without it, these
 are mistakes: a size or key that differs, a map without a row, a row without its map or constant, a question
-mark, and a counter of what is over a cap that no row has.
+mark, a row whose test is not there, and a counter of what is over a cap that no row has. A test is named
+FILE:CASE, or FILE:PART-OF-ITS-NAME. What only its owner, or root, can fill has none ("–"); what else has none
+is in UNFILLED.
 """
 import pathlib
 import re
@@ -17,7 +20,23 @@ PAGE, COUNTERS = "docs/CAPS.md", "bpf/border/counters.h"
 MAP = re.compile(r'struct (?:(\w+) )?\{((?:(?!struct (?:\w+ )?\{).)*?)\}(?: (\w+) SEC\("\.maps"\))?;', re.S)
 OF_TYPE = r'struct %s (\w+) SEC\("\.maps"\)'
 OF_A_CAP = re.compile(r"\bX\((\w+_(?:OVER_CAP|FULL|EVICTED|OVER_BUDGET)),")
-ROW = re.compile(r"^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", re.M)
+ROW = re.compile(r"^\| `([^`]+)` \|" + r" ([^|]*) \|" * 6 + "$", re.M)
+TEST = re.compile(r"`([\w-]+\.(?:c|py)):(\w+)`")
+CASE = re.compile(r"^\s*(?:Test\(\w+, |def test_)(\w+)", re.M)
+# rows that no test fills, and why; the page says `none` of them
+UNFILLED = {
+    "forks": "the least used entry goes, which the kernel sees to",
+    "crashed": "an entry is needed while a process ends: it would take a thousand that end at once",
+    "lost_ticks": "the least used entry goes, which the kernel sees to; only a line of the log has less to say",
+    "python_threads": "the least used entry goes, which the kernel sees to; it costs a search",
+    "bpf/border/wait_long_abi.h:WAIT_LONG_LISTED": "who is left out comes with the next look",
+    "daemon/host/sampling/walks/wait-locks.c:MAX_ASKED": "who is left out comes with the next look",
+    "daemon/host/sampling/runtime/runtimes.c:MAX_NAMES": "runtimes may not be asked for so many in a test's time",
+    "daemon/host/coro/join.c:MAX_REGIONS": "not shared yet",
+    "daemon/host/naming/debug-fetcher.c:MAX_WISHES": "not shared yet",
+    "daemon/host/naming/uploader.c:MAX_WAITING": "not shared yet",
+}
+OF_OWN = ("own", "root")
 NUMBER = re.compile(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]*\b")
 
 
@@ -77,11 +96,34 @@ def of_row(code, maps, name, key):
     return f"{code.value(constant, path):,}", key
 
 
+def cases(root):
+    """{name of a test's file: names of its cases}"""
+    return {path.name: CASE.findall(path.read_text()) for path in sorted((root / "tests").rglob("test-*"))
+            if path.suffix in (".c", ".py")}
+
+
+def mistake_of_test(name, share, test, known):
+    """What is wrong with the last cell of a row, or None."""
+    if share in OF_OWN:
+        return None if test == "–" else f"its share is `{share}`, so it has no test: –"
+    if test == "none":
+        return None if name in UNFILLED else "name the test that fills it"
+    if name in UNFILLED:
+        return "it has a test, so it goes from UNFILLED"
+    named = TEST.fullmatch(test)
+    if not named:
+        return f"{test} is no `FILE:CASE`"
+    if not any(named[2] in case for case in known.get(named[1], ())):
+        return f"{named[1]} has no case {named[2]}"
+    return None
+
+
 def main():
     write = sys.argv[1:2] == ["--write"]
     root = pathlib.Path(sys.argv[-1])
     code = Code(root)
     page, maps, mistakes, seen = (root / PAGE).read_text(), code.maps(), [], set()
+    known = cases(root)
 
     def renew(match):
         name, size, key, *words = (part.strip() for part in match.groups())
@@ -97,13 +139,17 @@ def main():
         if (size, key) != now and not write:
             mistakes.append(f"`{name}`: {size}, key {key}; the code has {now[0]}, key {now[1]}")
         if any(not word or "?" in word for word in words):
-            mistakes.append(f"`{name}`: say who fills it, what happens when it is full, and whose share it has")
+            mistakes.append(f"`{name}`: say who fills it, what happens when it is full, whose share it has, "
+                            "and its test")
+        elif mistake := mistake_of_test(name, *words[2:], known):
+            mistakes.append(f"`{name}`: {mistake}")
         return f"| `{name}` | " + " | ".join([*now, *words]) + " |"
 
     page = ROW.sub(renew, page)
     missing = [name for name in maps if name not in seen]
+    mistakes += [f"`{name}`: UNFILLED has it, and no row" for name in UNFILLED if name not in seen]
     if write:
-        page = page.rstrip("\n") + "".join(f"\n| `{name}` | {maps[name][0]} | {maps[name][1]} | ? | ? | ? |"
+        page = page.rstrip("\n") + "".join(f"\n| `{name}` | {maps[name][0]} | {maps[name][1]} | ? | ? | ? | ? |"
                                            for name in missing) + "\n"
         (root / PAGE).write_text(page)
     mistakes += [f"the map `{name}` has no row" for name in missing]

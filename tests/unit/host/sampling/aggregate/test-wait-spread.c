@@ -153,3 +153,23 @@ Test(wait_spread, is_empty_after_a_window) {
         cr_expect_eq(value(&bench, bench.attributes), 33);
         bench_deinit(&bench);
 }
+
+/* One thread's waits fill it, by another waker each time. What comes then is left whole to the caller. */
+Test(wait_spread, takes_nothing_of_a_kind_that_has_no_room) {
+        WaitKind k, later;
+        Bench bench;
+
+        bench_init(&bench);
+        k = kind(&bench, 5);
+        later = kind(&bench, 6);
+        for (uint32_t i = 0; i < WAIT_SPREAD_MAX_KINDS; i++) {
+                k.waker.tid = i;
+                cr_assert_eq(wait_spread_add(&bench.spread, &k, bench.attributes, 1, 1500), 0);
+        }
+        cr_assert_eq(wait_spread_add(&bench.spread, &later, bench.attributes, 1000, 1500), 1);
+        cr_assert_eq(wait_spread_add(&bench.spread, &k, bench.attributes, 1, 1500), 0, "this one is known");
+        finish(&bench);
+        cr_assert_eq(value(&bench, bench.attributes), WAIT_SPREAD_MAX_KINDS + 1);
+        cr_assert_eq(wait_spread_add(&bench.spread, &later, bench.attributes, 1000, 2500), 0, "the next window");
+        bench_deinit(&bench);
+}
