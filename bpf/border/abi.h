@@ -249,7 +249,8 @@ struct abi_obi_ids {
 /*
  * A sample is this header, for a FAULT a struct abi_fault, then `n_kernel` kernel addresses, then `n_user`
  * user words, each uint64_t, leaf first, then the thread context's attributes, filled up to a multiple of 8
- * bytes, then the object that the running task of Python has as its name, as it lies in memory. A record
+ * bytes, then the object that the running task of Python has as its name, as it lies in memory, or
+ * what tells the process of Erlang that runs (BEAM_TASK_*). A record
  * shorter or longer than that is malformed. A user frame is one word, an address, or the words of a runtime
  * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the instruction in front
  * of it: a return address or, behind a signal handler, the interrupted pc + 1 (`interrupted` says where the first
@@ -276,7 +277,7 @@ struct abi_sample {
         uint16_t attributes_size;       /* bytes, 0 … ABI_MAX_ATTRIBUTES_SIZE; also without a span */
         uint8_t form;                   /* enum abi_form: source of the outcome */
         uint8_t is_copied;              /* 1 = a struct abi_stack of this time and CPU was sent before it */
-        uint8_t task_size;              /* bytes behind the attributes: 0, PYTHON_TASK_SIZE */
+        uint8_t task_size;              /* bytes behind the attributes: 0, BEAM_TASK_SIZE, PYTHON_TASK_SIZE */
         uint8_t has_start;              /* 1 = a struct abi_start of it was sent before it */
         uint8_t signal;                 /* number of the signal of a CRASH, 1 … ABI_CRASH_MAX_SIGNAL */
         int8_t signal_code;             /* low byte of its si_code */

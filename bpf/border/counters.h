@@ -86,6 +86,12 @@
           "stacks with frames of Python, PHP, Ruby or Erlang whose places were not all found: some are missing, or left out") \
         X(PYTHON_CUT, "python_joins_total", "result=\"cut\"", \
           "stacks with more frames of Python, PHP, Ruby or Erlang than are kept, or not read to their end") \
+        X(BEAM_TASKS_TOLD, "erlang_processes_total", "result=\"named\"", \
+          "samples with a stack of Erlang whose process has its name with it") \
+        X(BEAM_TASKS_LATE, "erlang_processes_total", "result=\"late\"", \
+          "the same whose process could not be named in time") \
+        X(BEAM_TASKS_UNKNOWN, "erlang_processes_total", "result=\"unknown\"", \
+          "the same whose process has neither a name nor a function that it began with: it ends, for one") \
         X(SDK_SPANS_READ, "sdk_spans_total", "result=\"read\"", \
           "samples and waits with a span out of the memory of OpenTelemetry's SDK for Python or Node.js") \
         X(SDK_SPANS_NONE, "sdk_spans_total", "result=\"none\"", \

@@ -491,7 +491,14 @@ enum {
         BEAM_PC_EXACT = 1,              /* in word 1: the pc was interrupted, and is no return address */
         BEAM_COOKIE_BYTES = 16,         /* bytes of code in front of the pc, for beam_cookie() */
         BEAM_MAX_SCHEDULERS = 64,
+        BEAM_TASK_SIZE = 8,             /* bytes of what tells a process of Erlang: */
+        BEAM_TASK_FUNCTION_SHIFT = 8,   /* indices of atoms: arity, function, module that it began with; */
+        BEAM_TASK_MODULE_SHIFT = 32,
+        BEAM_ATOM_BITS = 24,
 };
+
+/* or the atom that it is registered as, with this bit. */
+#define BEAM_TASK_REGISTERED (1ull << 63)
 
 /*
  * A process that runs Erlang: value of the map `beam_processes`, by tgid. Written by the daemon only, once a
@@ -509,7 +516,8 @@ struct beam_process {
         uint16_t stop;                  /* in a process of Erlang: its stack, while it does not run */
         uint16_t end;                   /* the end of its stack */
         uint16_t n_schedulers;
-        uint32_t reserved;
+        uint16_t registered;            /* in a process: what it is registered as; 0 = nothing */
+        uint16_t initial;               /* module, function and arity that it began with */
         uint64_t registers[BEAM_MAX_SCHEDULERS];        /* where each one's C code is called from */
 };
 

@@ -21,7 +21,8 @@
  * address: their caller is the first of three words that lies in a module, whatever its low bits. Where none
  * of the three does, functions behind them may not be its callers, and are left out.
  *
- * Frames are told as pc and cookie; names are the daemon's. Includes nothing, as python.bpf.h. x86-64 alone.
+ * Frames are told as pc and cookie; names are the daemon's. So is which process of Erlang runs: the atom that
+ * it is registered as, else the function that it began with. Includes nothing, as python.bpf.h. x86-64 alone.
  */
 
 enum {
@@ -34,6 +35,9 @@ enum {
         BEAM_REGISTER_HEAP = 15,        /* top of the heap, which grows towards the stack */
         BEAM_MAX_FRAGMENTS = 64 << 10,  /* bytes of fragments, which lie in front of the first module */
         BEAM_PAGE = 4096,
+        BEAM_REGISTERED_NAME = 32,      /* in an entry of the names of processes */
+        BEAM_TERM_ATOM_BITS = 6,        /* low bits of a term that is an atom */
+        BEAM_TERM_IS_ATOM = 0x0b,
 };
 
 /* Outcomes of a walk over a stack of Erlang. */
@@ -57,6 +61,9 @@ struct beam {
         uint32_t loose;                 /* words that may be a fragment's caller; 0 = no more */
         uint32_t end;                   /* enum beam_end */
         uint64_t low, high;             /* all modules lie there */
+        uint64_t current;               /* the process whose stack is walked; 0 = none is */
+        uint64_t task;                  /* what tells it; 0 = not known */
+        uint64_t initial[3];
         uint64_t code_before[BEAM_COOKIE_BYTES / 8];
         uint64_t words[BEAM_WINDOW];
         uint8_t code[BEAM_CODE + 8];
@@ -226,6 +233,28 @@ static inline uint64_t beam_stack(struct beam *beam, const struct beam_process *
         return beam_read(*currentp + process->stop, &stop) ? stop : 0;
 }
 
+static inline bool beam_is_atom(uint64_t term) {
+        return (term & ((1 << BEAM_TERM_ATOM_BITS) - 1)) == BEAM_TERM_IS_ATOM &&
+                !(term >> (BEAM_TERM_ATOM_BITS + BEAM_ATOM_BITS));
+}
+
+/* Reads what tells the process whose stack was walked to beam->task. Return: whether it is known. */
+static inline bool beam_find_task(struct beam *beam, const struct beam_process *process) {
+        uint64_t entry = 0, name = 0, *initial = beam->initial;
+
+        beam->task = 0;
+        if (!beam->current || !beam_read(beam->current + process->registered, &entry))
+                return false;
+        if (entry && beam_read(entry + BEAM_REGISTERED_NAME, &name) && beam_is_atom(name))
+                beam->task = BEAM_TASK_REGISTERED | name >> BEAM_TERM_ATOM_BITS;
+        else if (!entry && !bpf_probe_read_user(initial, sizeof(beam->initial),
+                                                (const void *)(beam->current + process->initial)) &&
+                 beam_is_atom(initial[0]) && beam_is_atom(initial[1]))
+                beam->task = initial[0] >> BEAM_TERM_ATOM_BITS << BEAM_TASK_MODULE_SHIFT |
+                        initial[1] >> BEAM_TERM_ATOM_BITS << BEAM_TASK_FUNCTION_SHIFT | (initial[2] & 0xff);
+        return beam->task;
+}
+
 /* There is no room for a frame of Erlang in place of the native one, or no code: that one stays. */
 static inline bool beam_keep(struct unwind *unwind) {
         unwind->n_frames++;
@@ -244,6 +273,7 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
 
         stack = beam_stack(beam, process, unwind, rules, is_leaf, &current);
         beam->end = BEAM_END_LOST;
+        beam->current = 0;
         unwind->n_frames--;
         if (!current) {
                 if (!beam_add(beam, unwind, frames, 0, 0))
@@ -258,6 +288,7 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
                 unwind->end = ABI_STACK_RUNTIME;
                 return beam_stop(beam, BEAM_END_LOST);
         }
+        beam->current = current;
         beam->at = stack;
         beam->next = beam->n = 0;
         beam->loose = is_fragment ? BEAM_LOOSE_WORDS : 0;

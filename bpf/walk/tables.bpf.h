@@ -673,6 +673,10 @@ __attribute__((noinline)) int beam_begin_at(struct beam *beam, const struct beam
                 beam_begin(beam, process, unwind, rules, frames->words);
 }
 
+__attribute__((noinline)) int beam_find_task_at(struct beam *beam, const struct beam_process *process) {
+        return beam && process && beam_find_task(beam, process);
+}
+
 /* Processes that run V8, by tgid. As `python_processes`. */
 struct {
         __uint(type, BPF_MAP_TYPE_HASH);

@@ -328,6 +328,8 @@ static __always_inline void beam_count(const struct beam *beam) {
                 counters->values[COUNTER_PYTHON_PARTIAL]++;
         else
                 counters->values[COUNTER_PYTHON_CUT]++;
+        if (beam->current && !beam->task)
+                counters->values[COUNTER_BEAM_TASKS_UNKNOWN]++;
 }
 
 /*
@@ -351,9 +353,11 @@ static __attribute__((noinline)) void beam_part(struct scratch *scratch) {
                 else
                         bpf_for_each_map_elem(&rounds, beam_by_map, &walk, 0);
         }
+        scratch->sample.task_size = beam_find_task_at(walk.beam, walk.process) ? BEAM_TASK_SIZE : 0;
         beam_count(walk.beam);
         if (beam_of(&scratch->sample))
                 return;
+        scratch->sample.task_size = 0;
         /* as walk_by_rows() does where the entry has become another process' */
         unwind->end = ABI_STACK_STALE;
         unwind->n_frames = scratch->rules.first + 1;
@@ -807,13 +811,25 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
         return 0;
 }
 
-/* The name of the running task of Python, behind the attributes: at word @at. Return: bytes in the record. */
+/*
+ * The name of the running task of Python, or what tells the process of Erlang, behind the attributes: at word
+ * @at. Return: bytes in the record.
+ */
 static __always_inline uint64_t task_part(struct scratch *scratch, uint64_t at) {
         const struct python *python;
+        const struct beam *beam;
         uint32_t zero = 0;
 
         if (!scratch->sample.task_size)
                 return 0;
+        if (scratch->sample.task_size == BEAM_TASK_SIZE) {
+                beam = bpf_map_lookup_elem(&beams, &zero);
+                if (beam && at <= UNWIND_MAX_FRAMES + ABI_MAX_ATTRIBUTES_SIZE / 8 &&
+                    !bpf_probe_read_kernel(scratch->frames + at, BEAM_TASK_SIZE, &beam->task))
+                        return BEAM_TASK_SIZE;
+                scratch->sample.task_size = 0;
+                return 0;
+        }
         python = bpf_map_lookup_elem(&pythons, &zero);
         if (python && at <= UNWIND_MAX_FRAMES + ABI_MAX_ATTRIBUTES_SIZE / 8 &&
             !bpf_probe_read_kernel(scratch->frames + at, PYTHON_TASK_SIZE, python->awaits.name)) {

@@ -157,9 +157,9 @@ def answers():
 def entry(**more):
     fields = {"generation": 1, "bottom": BASE + BOTTOM, "modules": BASE + MODULES, "active": BASE + ACTIVE,
               "ranges": BASE + RANGES, "schedulers": BASE + SCHEDULERS, "size": SCHEDULER_SIZE, "current": 168,
-              "stop": 88, "end": 136, "n": 2, "reserved": 0}
+              "stop": 88, "end": 136, "n": 2, "registered": 48, "initial": 448}
     fields.update(more)
-    return struct.pack("<6QI4HI64Q", *fields.values(), BASE + NATIVE_STACK, BASE + NATIVE_STACK - 0x800, *[0] * 62)
+    return struct.pack("<6QI6H64Q", *fields.values(), BASE + NATIVE_STACK, BASE + NATIVE_STACK - 0x800, *[0] * 62)
 
 
 def walks():
@@ -179,6 +179,12 @@ def walks():
 
     stack, native = BASE + STACK, BASE + NATIVE_STACK
     case("leaf", 1, MODULES + 0x320, stack)
+    memory.put(PROCESS + 448, atom(3), atom(4), 2)
+    case("initial", 1, MODULES + 0x320, stack)
+    memory.put(PROCESS + 48, BASE + LIST + 0x80).put(LIST + 0xa0, atom(2))
+    case("registered", 1, MODULES + 0x320, stack)
+    case("far-name", 1, MODULES + 0x320, stack, head=entry(registered=0xfff8, initial=0xffff))
+    memory.put(PROCESS + 48, 0)
     case("by-rbp", 0, MODULES + 0x320, native, stack, b"\x48\x89\xec")
     case("by-stop", 0, MODULES + 0x320, native, 1, b"\x49\x8b\x65\x58")
     case("collected", 0, MODULES + 0x320, native - 0x800)

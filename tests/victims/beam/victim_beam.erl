@@ -1,7 +1,7 @@
 %% SPDX-License-Identifier: Apache-2.0
 %% Chains of functions that end in burn/1, which asks its process for the stack, or works. Each worker of main/1 goes through all of them again and again: in Erlang, in C that Erlang calls, in fresh garbage.
 -module(victim_beam).
--export([main/1, chain/2, call/1, burn/1]).
+-export([main/1, chain/2, call/1, burn/1, loops/1, named/1]).
 
 -define(CHAINS, [recursion, map, foldl, sort, comprehension, applied, caught, cleanup, maps_fold, remote,
                  ets_fold, select, binary, external, matched, bignum, garbage, collect, digest, messages, sent]).
@@ -14,11 +14,32 @@ main(["print"]) ->
 main(["sleep"]) ->
     io:format("ready~n"),
     naps();
+main(["processes"]) ->
+    Pids = [spawn(?MODULE, loops, [1]), spawn(?MODULE, named, [1])],
+    register(burner, lists:last(Pids)),
+    [tell(Pid) || Pid <- Pids],
+    io:format("ready~n"),
+    receive never -> ok end;
 main([Workers | Names]) ->
     Chains = case Names of [] -> ?CHAINS; _ -> [list_to_atom(Name) || Name <- Names] end,
     [start(Chains, work, self()) || _ <- lists:seq(1, list_to_integer(Workers))],
     io:format("ready~n"),
     receive never -> ok end.
+
+%% What a process says of itself: the function that it began with, and its name, or that function again.
+tell(Pid) ->
+    {initial_call, {M, F, A}} = process_info(Pid, initial_call),
+    Began = io_lib:format("~s:~s/~b", [M, F, A]),
+    Name = case process_info(Pid, registered_name) of {registered_name, Atom} -> atom_to_list(Atom); [] -> Began end,
+    io:format("process ~s ~s~n", [Began, Name]).
+
+loops(N) ->
+    Sum = spin(30000, 0),
+    loops(N bxor Sum).
+
+named(N) ->
+    Sum = spin(30000, 0),
+    named(N bxor Sum).
 
 naps() ->
     timer:sleep(1),

@@ -32,9 +32,9 @@ enum {
 };
 
 static const BeamLayout layouts[] = {
-        { .release = 25, .functions = 96, .end = 136 },
-        { .release = 27, .functions = 136, .end = 200 },
-        { .release = 29, .functions = 152, .end = 200, .has_terms = true },
+        { .release = 25, .functions = 96, .end = 136, .registered = 48, .initial = 448 },
+        { .release = 27, .functions = 136, .end = 200, .registered = 32, .initial = 440 },
+        { .release = 29, .functions = 152, .end = 200, .registered = 32, .initial = 440, .has_terms = true },
 };
 
 const BeamLayout *beam_layout(uint32_t release) {
@@ -44,9 +44,10 @@ const BeamLayout *beam_layout(uint32_t release) {
         return NULL;
 }
 
-bool beam_layout_has_end(uint16_t end) {
+bool beam_layout_has_process(uint16_t end, uint16_t registered, uint16_t initial) {
         for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-                if (layouts[i].end == end)
+                if (layouts[i].end == end && layouts[i].registered == registered &&
+                    layouts[i].initial == initial)
                         return true;
         return false;
 }
@@ -288,4 +289,23 @@ int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction
         return name_by_tables(reader, pc - !is_exact, function) && is_same(reader, pc, cookie)
                 ? 0
                 : BEAM_CODE_E_GONE;
+}
+
+/* ---- processes of Erlang ---- */
+
+static uint64_t atom_of(uint64_t word) {
+        return (word & ((1u << BEAM_ATOM_BITS) - 1)) << BEAM_TERM_ATOM_SHIFT | BEAM_TERM_ATOM;
+}
+
+int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *function) {
+        char module[BEAM_MAX_TEXT], name[BEAM_MAX_TEXT];
+
+        *function = (BeamFunction){ 0 };
+        if (task & BEAM_TASK_REGISTERED)
+                return beam_read_atom(reader, atom_of(task), function->name) ? 0 : BEAM_CODE_E_GONE;
+        if (!beam_read_atom(reader, atom_of(task >> BEAM_TASK_MODULE_SHIFT), module) ||
+            !beam_read_atom(reader, atom_of(task >> BEAM_TASK_FUNCTION_SHIFT), name))
+                return BEAM_CODE_E_GONE;
+        join_name(function, module, name, (uint8_t)task);
+        return 0;
 }

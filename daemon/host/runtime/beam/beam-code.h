@@ -54,6 +54,9 @@ enum {
 /* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, BEAM_CODE_E_GONE. */
 int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction *function);
 
+/* @task: what tells a process (BEAM_TASK_*). Return: 0 with function->name, BEAM_CODE_E_GONE. */
+int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *function);
+
 /* Return: whether all @size bytes could be read. */
 bool beam_read(const BeamReader *reader, uint64_t address, void *to, size_t size);
 bool beam_read_word(const BeamReader *reader, uint64_t address, uint64_t *word);

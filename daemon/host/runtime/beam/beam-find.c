@@ -306,7 +306,9 @@ int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                                           .schedulers = look.schedulers,
                                           .current = BEAM_SCHEDULER_CURRENT,
                                           .stop = BEAM_PROCESS_STOP,
-                                          .end = own.layout->end };
+                                          .end = own.layout->end,
+                                          .registered = own.layout->registered,
+                                          .initial = own.layout->initial };
         r = find_modules(&own, process);
         r = r ?: look_at_fragments(&own, opened, bias, process);
         return r ?: find_schedulers(&own, process);
@@ -316,7 +318,8 @@ bool beam_found_check(const BeamFound *found) {
         const struct beam_process *process = &found->process;
 
         return process->current == BEAM_SCHEDULER_CURRENT && process->stop == BEAM_PROCESS_STOP &&
-                beam_layout_has_end(process->end) && process->n_schedulers &&
+                beam_layout_has_process(process->end, process->registered, process->initial) &&
+                process->n_schedulers &&
                 process->n_schedulers <= BEAM_MAX_SCHEDULERS && process->scheduler_size <= MAX_SCHEDULER &&
-                process->modules - 1 - process->bottom < BEAM_MAX_CODE_AHEAD && !process->reserved;
+                process->modules - 1 - process->bottom < BEAM_MAX_CODE_AHEAD;
 }

@@ -16,6 +16,8 @@ typedef struct BeamLayout {
         uint32_t release;
         uint16_t functions;             /* in a module's header: the first of its functions */
         uint16_t end;                   /* in a process: the end of its stack */
+        uint16_t registered;            /* in a process: the entry that it is registered by */
+        uint16_t initial;               /* in a process: module, function and arity that it began with */
         bool has_terms;                 /* the text of an atom is a term, a binary */
 } BeamLayout;
 
@@ -46,5 +48,5 @@ enum {
 /* Return: NULL = the release is not known. */
 const BeamLayout *beam_layout(uint32_t release);
 
-/* Whether a release that is known has the end of a process' stack there. */
-bool beam_layout_has_end(uint16_t end);
+/* Whether a release that is known has these in a process. */
+bool beam_layout_has_process(uint16_t end, uint16_t registered, uint16_t initial);

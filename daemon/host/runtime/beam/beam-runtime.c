@@ -17,16 +17,29 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "core/base/util/text.h"
 #include "host/runtime/beam/beam-wire.h"
 #include "host/runtime/reader/reader-process.h"
 
-enum { TRUST_MS = 1000 };               /* for how long a name is believed at first: code is loaded anew */
+enum {
+        TRUST_MS = 1000,                /* for how long a name is believed at first: code is loaded anew */
+        N_TASKS = 64,                   /* names of processes of Erlang that are kept */
+        MAX_TASK = 192,                 /* bytes of such a name; longer ones are cut */
+};
+
+/* Atoms are never freed: a name that was read once is right for ever. */
+typedef struct Task {
+        uint64_t task;                  /* what tells it; 0 = none is kept */
+        char name[MAX_TASK];
+} Task;
 
 typedef struct BeamState {
         ReaderProcess process;
         BeamOpened opened;
         BeamFound found;
         BeamFunction function;          /* answer to the last question */
+        Task tasks[N_TASKS];            /* by the number that tells them */
 } BeamState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -144,6 +157,35 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         return 0;
 }
 
+/* A name that is late is asked for again with the next sample of that process. */
+static const char *task_name(void *userdata, const uint8_t *bytes, size_t size) {
+        BeamState *state = userdata;
+        BeamReader reader = reader_of(state);
+        int said = BEAM_CODE_E_GONE;
+        uint64_t number;
+        Task *task;
+
+        if (size != sizeof(number))
+                return NULL;
+        memcpy(&number, bytes, sizeof(number));
+        task = &state->tasks[(number ^ number >> 32 ^ number >> BEAM_TASK_FUNCTION_SHIFT) % N_TASKS];
+        if (task->task == number) {
+                stat_add(COUNTER_BEAM_TASKS_TOLD, 1);
+                return task->name;
+        }
+        if (!state->process.link)
+                said = beam_code_task(&reader, number, &state->function);
+        else if (beam_link_task(state->process.link, &state->found, number, &state->function, &said))
+                said = BEAM_CODE_E_LATER;
+        stat_add(said ? COUNTER_BEAM_TASKS_LATE : COUNTER_BEAM_TASKS_TOLD, 1);
+        if (said)
+                return NULL;
+        task->task = number;
+        snprintf(task->name, sizeof(task->name), "%.*s",
+                 (int)text_cut_utf8(state->function.name, sizeof(task->name) - 1), state->function.name);
+        return task->name;
+}
+
 static uint32_t trust_ms(const uint64_t *words) {
         return TRUST_MS;
 }
@@ -166,6 +208,7 @@ const RuntimeOps beam_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .task_name = task_name,
         .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,

@@ -20,7 +20,7 @@ bool beam_wire_check(const BeamSaid *said, BeamWireKind kind) {
         if (said->magic != BEAM_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > most ||
             said->zero)
                 return false;
-        if (kind != BEAM_WIRE_NAME || said->result)
+        if ((kind != BEAM_WIRE_NAME && kind != BEAM_WIRE_TASK) || said->result)
                 return !said->line && !said->n_name && !said->n_file;
         return said->line <= INT32_MAX && said->n_name > 1 && said->n_name <= BEAM_MAX_TEXT &&
                 said->n_file >= 1 && said->n_file <= BEAM_MAX_TEXT;
@@ -120,6 +120,14 @@ int beam_link_name(FileLink *link, const BeamFound *found, const uint64_t *words
         return file_link_ask(link, ask_name, &asked, said);
 }
 
+int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, BeamFunction *function, int *said) {
+        Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_TASK, .words = { task },
+                                      .atoms = found->atoms },
+                        .function = function };
+
+        return file_link_ask(link, ask_name, &asked, said);
+}
+
 /* ---- the worker ---- */
 
 typedef struct Served {
@@ -145,12 +153,14 @@ static int say_found(const Served *served) {
                 (!said.result && channel_send(served->socket, &found, sizeof(found), -1));
 }
 
-static int say_name(const Served *served, const uint64_t *words) {
-        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME };
+static int say_name(const Served *served, const BeamQuestion *question) {
+        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = question->kind };
         char message[sizeof(said) + 2 * BEAM_MAX_TEXT];
         static BeamFunction function;
 
-        said.result = beam_code_name(&served->reader, words, &function);
+        said.result = question->kind == BEAM_WIRE_TASK
+                ? beam_code_task(&served->reader, question->words[0], &function)
+                : beam_code_name(&served->reader, question->words, &function);
         if (!said.result) {
                 said.line = function.line;
                 said.n_name = (uint16_t)(strlen(function.name) + 1);
@@ -168,13 +178,13 @@ static int answer(Served *served, const BeamQuestion *question) {
                 return 1;
         if (question->kind == BEAM_WIRE_FIND)
                 return say_found(served);
-        if (question->kind != BEAM_WIRE_NAME)
+        if (question->kind != BEAM_WIRE_NAME && question->kind != BEAM_WIRE_TASK)
                 return 1;
         served->reader.ranges = question->ranges;
         served->reader.active = question->active;
         served->reader.modules = question->modules;
         served->reader.atoms = question->atoms;
-        return say_name(served, question->words);
+        return say_name(served, question);
 }
 
 void beam_serve(int socket, int fd, const ReaderRequest *first) {

@@ -12,6 +12,8 @@
  *     answer    BeamSaid: OPEN, BeamOpened
  *     question  BeamQuestion: FIND                   NAME, the words of a frame, where modules and atoms lie
  *     answer    BeamSaid: FIND, BeamFound           NAME, texts
+ *     question  BeamQuestion: TASK, what tells a process of Erlang
+ *     answer    BeamSaid: TASK, texts
  */
 
 #include "host/runtime/beam/beam-find.h"
@@ -24,11 +26,12 @@ typedef enum BeamWireKind {
         BEAM_WIRE_OPEN = 1,
         BEAM_WIRE_FIND,
         BEAM_WIRE_NAME,
+        BEAM_WIRE_TASK,
 } BeamWireKind;
 
 typedef struct BeamQuestion {
         uint32_t magic, kind;
-        uint64_t words[2];              /* NAME, as the next ones */
+        uint64_t words[2];              /* NAME, as the next ones; TASK: the first one */
         uint64_t ranges, active, modules, atoms;
 } BeamQuestion;
 
@@ -60,6 +63,9 @@ int beam_link_find(FileLink *link, BeamFound *found, int *said);
 /* The same of beam_code_name() and *function. @words: of a frame of the process of @found. */
 int beam_link_name(FileLink *link, const BeamFound *found, const uint64_t *words, BeamFunction *function,
                    int *said);
+
+/* The same of beam_code_task(). */
+int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, BeamFunction *function, int *said);
 
 /* The worker's side: answers until the daemon closes the socket. @fd: the file. */
 void beam_serve(int socket, int fd, const ReaderRequest *first);

@@ -272,10 +272,10 @@ static int locks(void *userdata, RuntimeLocks *locks) {
 /* ---- names ---- */
 
 /* A few bytes that a sample has with it: read here. */
-static const char *task_name(void *userdata, const uint8_t *task) {
+static const char *task_name(void *userdata, const uint8_t *task, size_t size) {
         PythonState *state = userdata;
 
-        if (!state->text_type || !state->number_type ||
+        if (size != PYTHON_TASK_SIZE || !state->text_type || !state->number_type ||
             !python_task_name(task, &state->layout, state->text_type, state->number_type, state->task))
                 return NULL;
         return state->task;

@@ -452,7 +452,8 @@ static const Sample *resolve_task(const Aggregator *aggregator, const Program *p
         if (!sample->task)
                 return sample;
         *known = *sample;
-        known->task_name = frames_task_name(aggregator->frames, program->process, sample->task);
+        known->task_name = frames_task_name(aggregator->frames, program->process, sample->task,
+                                                      sample->header->task_size);
         return known;
 }
 

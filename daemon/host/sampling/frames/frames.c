@@ -136,8 +136,8 @@ void frames_set_runtimes(Frames *frames, Runtimes *runtimes) {
         frames->runtimes = runtimes;
 }
 
-const char *frames_task_name(Frames *frames, const Process *process, const uint8_t *task) {
-        return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task) : NULL;
+const char *frames_task_name(Frames *frames, const Process *process, const uint8_t *task, size_t size) {
+        return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task, size) : NULL;
 }
 
 const char *frames_span_name(Frames *frames, const Process *process, const uint8_t *object, size_t size) {

@@ -1173,12 +1173,12 @@ int runtimes_locks(Runtimes *runtimes, const Process *process, RuntimeLocks *loc
                                                      : RUNTIME_E_LATER;
 }
 
-const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task) {
+const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size) {
         const Known *known = hashmap_get(&runtimes->processes, process->generation);
 
         if (!known || !known->state || !known->runtime->ops->task_name)
                 return NULL;
-        return known->runtime->ops->task_name(known->state, task);
+        return known->runtime->ops->task_name(known->state, task, size);
 }
 
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,

@@ -116,7 +116,7 @@ typedef struct RuntimeOps {
          * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
          * call. NULL = none, or its tasks have no names.
          */
-        const char *(*task_name)(void *state, const uint8_t *task);
+        const char *(*task_name)(void *state, const uint8_t *task, size_t size);
         /* The text that a span has as its name, of which @size bytes were read. The same holds. */
         const char *(*span_name)(void *state, const uint8_t *object, size_t size);
         /*
@@ -206,7 +206,7 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
                     const RuntimeFrame **framesp, size_t *np, const char **typep);
 
 /* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */
-const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task);
+const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size);
 
 /* The same of a span whose name is an object, of which a sample has @size bytes. */
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,

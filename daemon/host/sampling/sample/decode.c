@@ -28,7 +28,8 @@ static bool header_is_sound(const struct abi_sample *header) {
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                header->is_copied <= 1 && header->has_start <= 1 &&
-               (!header->task_size || header->task_size == PYTHON_TASK_SIZE) &&
+               (!header->task_size || header->task_size == BEAM_TASK_SIZE ||
+                header->task_size == PYTHON_TASK_SIZE) &&
                comm_is_terminated(header->comm);
 }
 

@@ -72,7 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         frames[n_native] = unwind.pc;
         rules.registers[BEAM_REGISTER_PROCESS] = registers.process;
         rules.registers[BEAM_REGISTER_HEAP] = registers.heap;
-        if (shim_beam_walk(&beam, &process, &unwind, &rules, frames))
-                check(&beam, &unwind, frames);
+        if (!shim_beam_walk(&beam, &process, &unwind, &rules, frames))
+                return 0;
+        check(&beam, &unwind, frames);
+        if (beam_find_task(&beam, &process) != !!beam.task || (beam.task && !beam.current))
+                abort();
         return 0;
 }

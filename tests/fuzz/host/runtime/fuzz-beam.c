@@ -67,6 +67,8 @@ static void name(const uint8_t *data, size_t size) {
         memory_size = size - sizeof(words);
         if (!beam_code_name(&reader, words, &function))
                 check(&function);
+        if (!beam_code_task(&reader, words[1], &function))
+                check(&function);
 }
 
 static void find(const uint8_t *data, size_t size) {

@@ -29,6 +29,7 @@ BURN = "victim_beam:burn/1"
 OWN = "victim_beam:"
 BELOW = {"victim_beam:burns/1", "victim_beam:spin/2"}     # own functions that burn/1 leads to
 BESIDE = 3              # functions of a chain's library that are called on the way, and return
+TOLD = 150              # samples of each process of Erlang that is told
 C_CHAINS = ("select", "binary", "external", "matched", "bignum", "collect", "digest")
 
 
@@ -162,6 +163,31 @@ class Beam(session.NamingCase):
                 samples, _ = self.sampled(erl, "1", *C_CHAINS)
                 beside = self.check(f"{erl}, C at the leaf", samples, set().union(*(truth[name] for name in C_CHAINS)))
                 self.assertGreater(beside["C", "whole"], 0.5 * sum(beside.values()))
+
+    def test_a_sample_tells_the_process_of_erlang(self):
+        """By its registered name, else by the function that it began with."""
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                child = self.spawn(self.command(erl, "processes"))
+                child.wait_for("ready")
+                truth = dict(re.findall(r"^process (\S+) (\S+)$", child.out, re.M))
+                self.assertEqual(truth, {OWN + "loops/1": OWN + "loops/1", OWN + "named/1": "burner"})
+                run = self.start("--pid", child.pid, *HZ)
+
+                def told(samples):
+                    """[(what begins the stack, what tells the process)]"""
+                    return [(of_erlang(s)[0][0][0], s.attributes.get("coroutine.name")) for s in samples
+                            if of_erlang(s)[0] and of_erlang(s)[0][0][0] in truth]
+
+                self.wait_for(run, lambda samples: all(sum(said == name for _, said in told(samples)) >= TOLD
+                                                       for name in truth.values()), f"{TOLD} samples of each")
+                result = run.stop()
+                child.stop(9)
+                samples = told(result.of(child.pid))
+                self.assertGreaterEqual(result.counter("erlang_processes_total", "named"), 2 * TOLD)
+                print(f"# {erl}: {dict(collections.Counter(samples))}", flush=True)
+                self.assertFalse([pair for pair in samples if pair[1] not in (None, truth[pair[0]])])
+                self.assertLessEqual(sum(name is None for _, name in samples), (1 - NAMED) * len(samples))
 
     def test_the_release_is_named_by_targets(self):
         for erl in all_erls():

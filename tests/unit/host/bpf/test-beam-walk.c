@@ -31,6 +31,9 @@ enum {
         CURRENT = 168,
         STOP = 88,
         HEAP_END = 136,
+        REGISTERED = 48,
+        INITIAL = 448,
+        ENTRY = PROCESS + 0x400,        /* of the names of processes */
         DEPTH = 64,
 };
 
@@ -64,6 +67,8 @@ static void setup(void) {
                                          .current = CURRENT,
                                          .stop = STOP,
                                          .end = HEAP_END,
+                                         .registered = REGISTERED,
+                                         .initial = INITIAL,
                                          .n_schedulers = 2,
                                          .registers = { NATIVE_STACK - 0x8000, NATIVE_STACK } };
         *at(VARIABLES) = 1;             /* the second table is in force */
@@ -177,6 +182,47 @@ Test(beam_walk, c_code_whose_caller_has_written_the_stack_down) {
         /* rbp is an old one, which looks right */
         cr_assert(walk(3, LEAF + 1, NATIVE_STACK, STACK + 16));
         CHECK(3, false, ABI_STACK_COMPLETE, LEAF + 1, ONE, TWO);
+}
+
+/* Module 3, function 5, arity 2. */
+static void put_initial(void) {
+        at(PROCESS)[INITIAL / 8] = 3 << 6 | 0x0b;
+        at(PROCESS)[INITIAL / 8 + 1] = 5 << 6 | 0x0b;
+        at(PROCESS)[INITIAL / 8 + 2] = 0x7f02;
+}
+
+Test(beam_walk, a_process_is_told_by_its_name_or_by_what_it_began_with) {
+        put_initial();
+        PUT(ONE, TWO);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        cr_assert(beam_find_task(&beam, &process));
+        cr_assert_eq(beam.task, 3ull << 32 | 5 << 8 | 2);
+        at(PROCESS)[REGISTERED / 8] = ENTRY;
+        at(ENTRY)[4] = 7ull << 6 | 0x0b;
+        cr_assert(beam_find_task(&beam, &process));
+        cr_assert_eq(beam.task, BEAM_TASK_REGISTERED | 7);
+        at(ENTRY)[4] = 7 << 6 | 0x0f;
+        cr_assert_not(beam_find_task(&beam, &process), "an integer");
+        cr_assert_eq(beam.task, 0);
+        at(ENTRY)[4] = 1ull << 40 | 0x0b;
+        cr_assert_not(beam_find_task(&beam, &process), "no atom has that number");
+        at(PROCESS)[REGISTERED / 8] = 8;
+        cr_assert_not(beam_find_task(&beam, &process), "no memory");
+        at(PROCESS)[REGISTERED / 8] = 0;
+        at(PROCESS)[INITIAL / 8 + 1] = 0x0f;
+        cr_assert_not(beam_find_task(&beam, &process));
+}
+
+Test(beam_walk, without_a_stack_no_process_is_told) {
+        put_initial();
+        PUT(ONE, TWO);
+        rules.registers[BEAM_REGISTER_PROCESS] = 0;
+        put_by_rbp(FRAGMENT);
+        cr_assert(walk(0, FRAGMENT, NATIVE_STACK, STACK));
+        cr_assert_not(beam_find_task(&beam, &process), "the scheduler runs none");
+        put_way(LEAF, "", 0);
+        cr_assert(walk(1, LEAF, NATIVE_STACK - 8, STACK));
+        cr_assert_not(beam_find_task(&beam, &process), "no scheduler's thread");
 }
 
 Test(beam_walk, a_fragment_is_left_out_and_its_caller_may_have_any_address) {

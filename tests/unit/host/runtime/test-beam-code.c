@@ -187,8 +187,8 @@ Test(beam_code, atoms_of_29_have_a_binary) {
 Test(beam_code, a_release_that_is_not_known_has_no_layout) {
         cr_assert_null(beam_layout(26));
         cr_assert_null(beam_layout(0));
-        cr_assert(beam_layout_has_end(200));
-        cr_assert_not(beam_layout_has_end(88));
+        cr_assert(beam_layout_has_process(200, 32, 440));
+        cr_assert_not(beam_layout_has_process(136, 32, 440), "of two releases");
 }
 
 Test(beam_code, names_of_elixir_are_as_elixir_writes_them) {
@@ -262,6 +262,17 @@ Test(beam_code, long_and_broken_atoms) {
         put_atom(ODD, "a\xff", 2);
         put_module(1, ODD, ALL);
         cr_assert_eq(name_at(function_at(1, 0) + 0x50, 0), BEAM_CODE_E_GONE);
+}
+
+Test(beam_code, a_process_has_the_name_of_its_atoms) {
+        cr_assert_eq(beam_code_task(&reader, BEAM_TASK_REGISTERED | LISTS, &function), 0);
+        cr_assert_str_eq(function.name, "lists");
+        cr_assert_eq(beam_code_task(&reader, (uint64_t)APP << 32 | ALL << 8 | 3, &function), 0);
+        cr_assert_str_eq(function.name, "MyApp.Repo.all/3");
+        cr_assert_eq(beam_code_task(&reader, BEAM_TASK_REGISTERED | 0xffffff, &function), BEAM_CODE_E_GONE);
+        cr_assert_eq(beam_code_task(&reader, (uint64_t)APP << 32 | 0xffffffull << 8, &function),
+                     BEAM_CODE_E_GONE);
+        cr_assert_eq(beam_code_task(&reader, 0xffffffull << 32 | ALL << 8, &function), BEAM_CODE_E_GONE);
 }
 
 Test(beam_code, each_read_may_fail) {
@@ -461,6 +472,10 @@ Test(beam_code, answers_that_may_not_come_are_refused) {
 
         cr_assert(beam_wire_check(&said, BEAM_WIRE_NAME));
         cr_assert_not(beam_wire_check(&said, BEAM_WIRE_FIND));
+        cr_assert_not(beam_wire_check(&said, BEAM_WIRE_TASK));
+        said.kind = BEAM_WIRE_TASK;
+        cr_assert(beam_wire_check(&said, BEAM_WIRE_TASK));
+        said.kind = BEAM_WIRE_NAME;
         said.n_name = BEAM_MAX_TEXT + 1;
         cr_assert_not(beam_wire_check(&said, BEAM_WIRE_NAME));
         said = good;
