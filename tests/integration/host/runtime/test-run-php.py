@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """PHP under the daemon, without a flag: functions and lines of tests/victims/php/victim-php.php are what PHP
-has said of the same chains (SPANPROF_TEST_PHPS names more programs than this machine's)."""
+has said of the same chains. With --long also the releases of other suites of Debian (SPANPROF_TEST_PHPS names
+more programs than this machine's)."""
 import oracle
 
 oracle.enter()
@@ -13,6 +14,7 @@ import os
 import re
 import shutil
 
+import phps
 import session
 import tap
 
@@ -37,7 +39,8 @@ WORKS = "$s = opcache_get_status(false); echo (int)($s['opcache_enabled'] ?? 0),
 
 def all_phps():
     given = [path for path in os.environ.get("SPANPROF_TEST_PHPS", "").split(":") if path]
-    return [path for path in (*given, shutil.which("php")) if path] or tap.skip("tool: php is not installed")
+    fetched = map(phps.fetched, phps.SUITES) if tap.LONG else []
+    return list(filter(None, (*given, *fetched, shutil.which("php")))) or tap.skip("tool: php is not installed")
 
 
 def plain(name):
@@ -158,8 +161,9 @@ class Php(session.NamingCase):
 
     def test_code_made_at_run_time_keeps_functions_of_php(self):
         """Where opcache compiles, native callers of that code are not known: the chain is."""
-        phps = [php for php in all_phps() if self.is_eight(php)] or tap.skip("library: PHP 8, which has a JIT, is not installed")
-        for php, jit in itertools.product(phps, ("tracing", "function")):
+        programs = [php for php in all_phps() if self.is_eight(php)]
+        programs or tap.skip("library: PHP 8, which has a JIT, is not installed")
+        for php, jit in itertools.product(programs, ("tracing", "function")):
             with self.subTest(php=php, jit=jit):
                 command = [php, *OPCACHE, "-d", f"opcache.jit={jit}", "-d", "opcache.jit_buffer_size=32M"]
                 said = self.said(command)
