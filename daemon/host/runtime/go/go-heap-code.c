@@ -11,8 +11,8 @@
  *     runtime.schedinit           cmpb $0,disableMemoryProfiling(%rip)
  *                                 movq $0,MemProfileRate(%rip)
  *
- * So it is from Go 1.19 to 1.27. In 1.18 the lock is proflock, mProf_FlushLocked loads the cycle, and
- * runtime.init sets the rate:
+ * So it is from Go 1.20 to 1.27. Up to 1.19 runtime.init sets the rate. In 1.18 the lock is proflock, and
+ * mProf_FlushLocked loads the cycle:
  *
  *     movzbl disableMemoryProfiling(%rip),%eax;  mov $0x80000,%eax;  …  mov %rax,MemProfileRate(%rip)
  */
@@ -31,6 +31,7 @@ enum {
         SHORT_LOAD = 6,                 /* the same without REX.W */
         MAX_GAP = 32,                   /* bytes between the parts of a shape */
         SPLIT_MINOR = 18,               /* up to this release the cycle and its flag are two fields */
+        INIT_MINOR = 19,                /* up to this one runtime.init sets the rate */
 };
 
 static const char *const names[GO_HEAP_N_FUNCTIONS] = {
@@ -149,7 +150,7 @@ static bool find_rate(const GoHeapCode *code, uint64_t *addressp) {
 }
 
 /* A load of a byte, the rate that is usual, and soon behind it a store of one of both. */
-static bool find_rate_118(const GoHeapCode *code, uint64_t *addressp) {
+static bool find_rate_119(const GoHeapCode *code, uint64_t *addressp) {
         static const uint8_t usual[4] = { 0, 0, 8, 0 };
         enum { CONSTANT = 5, BYTE_LOAD = 7 };
         unsigned n_found = 0;
@@ -185,7 +186,7 @@ bool go_heap_decode(const GoHeapCode code[static GO_HEAP_N_FUNCTIONS], uint32_t 
         if (!find_short(is_split ? locked : flush, &new.cycle) || !find_twice(flush, &new.lock) ||
             !find_wide(locked, 0x8b, &new.buckets) || !adds_to(&code[GO_HEAP_BUCKET], new.buckets))
                 return false;
-        if (!(is_split ? find_rate_118 : find_rate)(&code[GO_HEAP_INIT], &new.rate))
+        if (!(minor <= INIT_MINOR ? find_rate_119 : find_rate)(&code[GO_HEAP_INIT], &new.rate))
                 return false;
         *places = new;
         return new.cycle != new.lock && new.cycle != new.buckets && new.lock != new.buckets;
@@ -228,7 +229,7 @@ static void read_code(Search *search, GoHeapFunction which, uint64_t address, ui
 }
 
 static void read_functions(Search *search, const GoFunctions *functions, uint32_t minor) {
-        const char *init = minor <= SPLIT_MINOR ? "runtime.init" : names[GO_HEAP_INIT];
+        const char *init = minor <= INIT_MINOR ? "runtime.init" : names[GO_HEAP_INIT];
 
         for (uint32_t i = 0; i < functions->table.n; i++) {
                 GoFunction function;

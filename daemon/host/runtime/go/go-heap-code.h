@@ -18,7 +18,7 @@ typedef enum GoHeapFunction {
         GO_HEAP_FLUSH,                  /* runtime.mProf_Flush */
         GO_HEAP_FLUSH_LOCKED,           /* runtime.mProf_FlushLocked */
         GO_HEAP_BUCKET,                 /* runtime.stkbucket */
-        GO_HEAP_INIT,                   /* runtime.schedinit; up to Go 1.18 runtime.init */
+        GO_HEAP_INIT,                   /* runtime.schedinit; up to Go 1.19 runtime.init */
         GO_HEAP_N_FUNCTIONS,
 } GoHeapFunction;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Code of Go's runtime, with the instructions of `go tool objdump` for Go 1.18.10, 1.26.8 and 1.27.0 between
+ * Code of Go's runtime, with the instructions of `go tool objdump` for Go 1.18.10, 1.19.13 and 1.26.8 between
  * which some others stand: where it has its variables.
  */
 
@@ -119,6 +119,23 @@ Test(go_heap_code, a_function_that_is_a_part_of_another) {
         check(false);
 }
 
+static void add_init_119(void) {
+        begin(GO_HEAP_INIT);
+        ADD_PLACE(OFF, 0, 0x0f, 0xb6, 0x05);            /* movzbl disableMemoryProfiling,%eax */
+        ADD(0x48, 0x85, 0xc0);
+        ADD(0xb8, 0x00, 0x00, 0x08, 0x00);              /* mov $0x80000,%eax */
+        ADD(0xb9, 0, 0, 0, 0, 0x48, 0x0f, 0x45, 0xc1);
+        ADD_PLACE(RATE, 0, 0x48, 0x89, 0x05);           /* mov %rax,MemProfileRate */
+}
+
+Test(go_heap_code, places_of_119) {
+        cr_assert_not(go_heap_decode(code, 19, &places));
+        add_init_119();
+        cr_assert(go_heap_decode(code, 19, &places));
+        check(false);
+        cr_assert_not(go_heap_decode(code, 20, &places));
+}
+
 Test(go_heap_code, places_of_118) {
         begin(GO_HEAP_FLUSH);
         ADD_PLACE(LOCK, 0, 0x48, 0x8d, 0x05);           /* lea proflock,%rax */
@@ -131,12 +148,7 @@ Test(go_heap_code, places_of_118) {
         begin(GO_HEAP_BUCKET);
         ADD_PLACE(BUCKETS, 0, 0x48, 0x8b, 0x0d);        /* mov mbuckets,%rcx */
         ADD_PLACE(BUCKETS, 0, 0x48, 0x89, 0x05);
-        begin(GO_HEAP_INIT);
-        ADD_PLACE(OFF, 0, 0x0f, 0xb6, 0x05);            /* movzbl disableMemoryProfiling,%eax */
-        ADD(0x48, 0x85, 0xc0);
-        ADD(0xb8, 0x00, 0x00, 0x08, 0x00);              /* mov $0x80000,%eax */
-        ADD(0xb9, 0, 0, 0, 0, 0x48, 0x0f, 0x45, 0xc1);
-        ADD_PLACE(RATE, 0, 0x48, 0x89, 0x05);           /* mov %rax,MemProfileRate */
+        add_init_119();
         cr_assert(go_heap_decode(code, 18, &places));
         check(true);
 }
