@@ -13,24 +13,33 @@ typedef struct Family {
         pid_t child, grandchild;
 } Family;
 
-static _Noreturn void wait_for_end(void) {
+/* In a child of @parent. It ends with it, also if that has just ended. */
+static void become(const char *name, pid_t parent) {
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        if (getppid() != parent)
+                _exit(1);
+        prctl(PR_SET_NAME, name, 0, 0, 0);
+}
+
+static _Noreturn void wait_for_end(void) {
         for (;;)
                 pause();
 }
 
 /* A child of this process with a child of its own, once both have these names. */
 static Family make(const char *child_name, const char *grandchild_name) {
+        pid_t self = getpid();
         Family family;
         int ends[2];
 
         cr_assert_eq(pipe(ends), 0);
         family.child = fork();
         if (!family.child) {
-                prctl(PR_SET_NAME, child_name, 0, 0, 0);
+                become(child_name, self);
+                self = getpid();
                 family.grandchild = fork();
                 if (!family.grandchild) {
-                        prctl(PR_SET_NAME, grandchild_name, 0, 0, 0);
+                        become(grandchild_name, self);
                         family.grandchild = getpid();
                         if (write(ends[1], &family.grandchild, sizeof(pid_t)) < 0)
                                 _exit(1);
