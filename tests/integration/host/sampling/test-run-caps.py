@@ -56,7 +56,11 @@ class Caps(groups.Neighbours):
                 waits = self.waits(result.waits, sleeper)
                 walked = sum(bool(wait.frames) for wait in waits)
                 print(f"# {title}: {walked} of {len(waits)} waits have stacks", flush=True)
-                self.assertGreater(walked, PART * len(waits))
+                # a daemon that is held up finds its ring full
+                counters = result.counter("waits_total")
+                without = counters["ring_full"] + counters["thinned"]
+                self.assertGreater(walked + without, PART * len(waits))
+                self.assertGreater(walked, len(waits) / 4)
 
     def test_sums_of_waits(self):
         """While the daemon stands still, a process has more of them than there is room for."""
