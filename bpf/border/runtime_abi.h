@@ -497,7 +497,7 @@ enum {
         BEAM_ATOM_BITS = 24,
 };
 
-/* or the atom that it is registered as, with this bit. */
+/* Bit of an atom: the process is registered as it. */
 #define BEAM_TASK_REGISTERED (1ull << 63)
 
 /*

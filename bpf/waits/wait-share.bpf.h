@@ -27,7 +27,7 @@ const volatile uint32_t setting_wait_threads = WAIT_MAX_THREADS;
 const volatile uint32_t setting_wait_stacks = WAIT_MAX_STACKS;
 const volatile uint32_t setting_wait_sums = WAIT_MAX_SUMS;
 
-/* Of each table (enum wait_shared): entries of each group, then of each user. */
+/* Entries of each table (enum wait_shared), of each group, then of each user. */
 struct {
         __uint(type, BPF_MAP_TYPE_ARRAY);
         __uint(max_entries, 2 * WAIT_SHARED_N * WAIT_SHARES);

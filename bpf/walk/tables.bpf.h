@@ -188,9 +188,9 @@ struct {
         __type(value, struct ring_owners);
 } ring_slots SEC(".maps");
 
-/* What a process with a ring holds of the two tables above. */
+/* Holdings of a process with a ring in the two tables above. */
 struct ring_holder {
-        uint32_t n;                     /* its entries in both */
+        uint32_t n;                     /* entries in both */
         uint32_t overflowed;            /* an entry was refused: neighbours are not known */
         uint32_t group, user;           /* indexes in shares */
         /* 1 = a slot of this block has or had an entry that stays until the process ends (SLOTS_KEPT) */

@@ -37,7 +37,7 @@ enum {
 typedef struct Keep {
         const Config *config;
         const char *socket;
-        int fd;                         /* what came, in frames */
+        int fd;                         /* answers that came, in frames */
         uint32_t n, n_gone;             /* requests */
 } Keep;
 

@@ -27,7 +27,7 @@ typedef struct ShareOwner {
         uint64_t process;               /* process of a user in a group */
 } ShareOwner;
 
-/* What a process holds; lives as long as it holds anything. */
+/* Holding of a process; lives as long as it holds anything. */
 typedef struct Share Share;
 
 typedef struct Shares {
@@ -57,7 +57,7 @@ void share_release(Shares *shares, Share *share, size_t n);
 /* The process that holds it; for logs and tests. */
 const ShareOwner *share_owner(const Share *share);
 
-/* What the process holds, its user in the group, and the group. */
+/* Holdings of the process, its user in the group, and the group. */
 size_t share_held(const Share *share);
 size_t share_held_by_user(const Share *share);
 size_t share_held_by_group(const Share *share);
@@ -72,8 +72,8 @@ bool share_is_above_average(const Share *share);
 size_t shares_held(const Shares *shares);
 
 /*
- * Whose entry gives way for @n of @asking's in a table that is full: of the greatest control group its
- * greatest user, of that its greatest process; `asking` itself where none would have more than it.
+ * The holder whose entry gives way for @n of @asking's in a table that is full: of the greatest control group
+ * its greatest user, of that its greatest process; `asking` itself where none would have more than it.
  */
 Share *shares_victim(const Shares *shares, Share *asking, size_t n);
 

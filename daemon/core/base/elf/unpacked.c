@@ -22,9 +22,9 @@
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
-enum { ALIGNMENT = 64 };        /* of a section: more than any reader of DWARF wants */
+enum { ALIGNMENT = 64 };        /* bytes of a section: more than any reader of DWARF wants */
 
-/* What an image is laid out as. */
+/* The layout of an image. */
 typedef struct Layout {
         const ElfImage *image;
         UnpackedWanted is_wanted;
@@ -143,7 +143,7 @@ static int map_image(Layout *layout, int fd, size_t *mappedp) {
         *mappedp = layout->end;
         front = r ? 0 : round_to_page(layout->end);
         if (end > front)
-                munmap(data + front, end - front);        /* what nobody has taken */
+                munmap(data + front, end - front);        /* memory that nobody has taken */
         return r < 0 ? error_fold(r) : r;
 }
 

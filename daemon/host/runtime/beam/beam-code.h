@@ -47,7 +47,7 @@ enum {
         BEAM_CODE_E_LATER,              /* the process has just begun */
         BEAM_CODE_E_UNKNOWN,            /* layout is another one */
         BEAM_CODE_E_MANY,               /* too many schedulers */
-        BEAM_CODE_E_POINTERS,           /* its stacks have frame pointers */
+        BEAM_CODE_E_POINTERS,           /* this emulator: its stacks have frame pointers */
         BEAM_CODE_E_N,
 };
 

@@ -32,7 +32,7 @@ enum {
 typedef struct Look {
         const BeamReader *reader;
         uint64_t atoms_name;            /* address of that text */
-        uint64_t ranges, schedulers, atoms;     /* what was found */
+        uint64_t ranges, schedulers, atoms;     /* places that were found */
         unsigned n_ranges, n_schedulers, n_atoms;       /* in how many places */
         unsigned n_likely, n_pointers, n_names; /* places that were looked at */
 } Look;

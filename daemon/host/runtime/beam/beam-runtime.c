@@ -30,7 +30,7 @@ enum {
 
 /* Atoms are never freed: a name that was read once is right for ever. */
 typedef struct Task {
-        uint64_t task;                  /* what tells it; 0 = none is kept */
+        uint64_t task;                  /* number that tells it; 0 = none is kept */
         char name[MAX_TASK];
 } Task;
 

@@ -46,7 +46,10 @@ enum {
         DYNAMIC_MAX_SEARCH = 64 << 20,  /* bytes of all segments that it reads */
 };
 
-/* A piece of a segment, which lies at @address of the file's; a NUL stands behind it. Return: whether the search ends. */
+/*
+ * A piece of a segment, which lies at @address of the file's; a NUL stands behind it. Return: whether the
+ * search ends.
+ */
 typedef bool (*DynamicVisit)(void *userdata, uint64_t address, const char *text, size_t size);
 
 /*

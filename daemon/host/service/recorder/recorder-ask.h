@@ -18,7 +18,7 @@
 #include "host/service/recorder/recorder.h"
 
 typedef struct RecorderAsk {
-        RecorderQuery query;            /* what windows are chosen by; samples by all of this */
+        RecorderQuery query;            /* words that choose windows; samples go by all of this */
         bool has_span;
         uint8_t span_id[8];
         uint32_t pid;                   /* 0 = any */

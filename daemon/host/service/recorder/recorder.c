@@ -29,7 +29,7 @@ typedef struct RecorderWindow {
         uint32_t n_requests, requests_room;
         uint64_t *traces;               /* sorted, each once */
         uint32_t n_traces;
-        size_t bytes;                   /* of all this */
+        size_t bytes;                   /* bytes of all this */
         bool is_cut;                    /* something of it found no room */
 } RecorderWindow;
 

@@ -17,7 +17,7 @@
 
 enum {
         RECORDER_MAX_BYTES = 64 << 20,
-        RECORDER_REQUEST_BYTES = 2 << 20,       /* of one request, before it is packed */
+        RECORDER_REQUEST_BYTES = 2 << 20,       /* bytes of one request, before it is packed */
 };
 
 typedef struct Recorder Recorder;
@@ -29,7 +29,7 @@ typedef struct RecorderRequest {
         size_t size;
 } RecorderRequest;
 
-/* What is asked for. Zeros and end_ns = UINT64_MAX: everything. */
+/* A question. Zeros and end_ns = UINT64_MAX: everything. */
 typedef struct RecorderQuery {
         uint64_t start_ns, end_ns;      /* REALTIME: windows that lie in it, or partly */
         bool has_trace;
@@ -37,7 +37,7 @@ typedef struct RecorderQuery {
 } RecorderQuery;
 
 typedef struct RecorderState {
-        uint64_t start_ns;              /* of the oldest window, REALTIME; 0 = there is none */
+        uint64_t start_ns;              /* begin of the oldest window, REALTIME; 0 = there is none */
         size_t n_windows, bytes, max_bytes;
         uint64_t max_age_ns;
 } RecorderState;
@@ -48,7 +48,7 @@ int recorder_new(Recorder **recorderp);
 Recorder *recorder_free(Recorder *recorder);
 DEFINE_CLEANUP(Recorder, recorder_free)
 
-/* What is over the new limits goes at once. */
+/* A window over the new limits goes at once. */
 void recorder_set_limits(Recorder *recorder, uint64_t max_age_ns, size_t max_bytes, uint64_t now_ns);
 
 /*

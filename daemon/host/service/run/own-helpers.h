@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Their names in /proc; ends with NULL. */
+/* Names of helpers in /proc; ends with NULL. */
 extern const char *const own_helper_comms[];
 
 /*

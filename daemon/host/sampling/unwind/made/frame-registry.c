@@ -71,9 +71,9 @@ typedef struct Lists {
         uint32_t n_objects;
         uint64_t n_bytes;
         uint32_t n_malformed, n_over_cap;
-        uint64_t *nodes;                /* of a tree: those to read, from the root on */
+        uint64_t *nodes;                /* nodes of a tree to read, from the root on */
         uint32_t n_nodes, nodes_room;
-        uint64_t hash;                  /* of a tree: of its nodes and locks */
+        uint64_t hash;                  /* a hash of a tree's nodes and locks */
 } Lists;
 
 static void free_lists(Lists *lists) {
@@ -236,7 +236,7 @@ enum {
         NODE_INNER = 0,
         NODE_LEAF = 1,
         NODE_WORDS = 30,
-        INNER_WORDS = 2,                /* of an entry: up to which address, child */
+        INNER_WORDS = 2,                /* words of an entry: up to which address, child */
         LEAF_WORDS = 3,                 /* address, bytes, object */
 };
 
