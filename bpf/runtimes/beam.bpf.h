@@ -17,6 +17,9 @@
  * A word of that stack whose low two bits are 00 is a return address; all others are tagged terms. Its
  * outermost one, `bottom`, is code of no module, the same for all processes. A walk that meets it is whole.
  * Any other one outside of all modules is none that is known here, and ends the walk.
+ * Room for variables of a function is made at once, `sub $24,%rsp`, and written later. Until then words of
+ * dead frames are there, return addresses among them. So what a leaf has made last is skipped: a variable
+ * never holds a return address.
  * Most of C is called by fragments, code of the JIT that is of no module, too. These are called with any
  * address: their caller is the first of three words that lies in a module, whatever its low bits. Where none
  * of the three does, functions behind them may not be its callers, and are left out.
@@ -29,11 +32,13 @@ enum {
         BEAM_WINDOW = 32,               /* words of a stack that are read at once */
         BEAM_STEP_WORDS = 4,            /* words that are looked at in one step */
         BEAM_MAX_STEPS = 512,
-        BEAM_CODE = 96,                 /* bytes of code behind a call that say where the stack is */
+        BEAM_CODE = 96,                 /* bytes of code that say where the stack is: behind a call, or in
+                                         * front of a leaf's pc */
         BEAM_LOOSE_WORDS = 3,           /* words in which a fragment's caller is looked for */
         BEAM_REGISTER_PROCESS = 13,
         BEAM_REGISTER_HEAP = 15,        /* top of the heap, which grows towards the stack */
         BEAM_MAX_FRAGMENTS = 64 << 10,  /* bytes of fragments, which lie in front of the first module */
+        BEAM_MAX_VARIABLES = 8 << 10,   /* bytes of variables of a function */
         BEAM_PAGE = 4096,
         BEAM_REGISTERED_NAME = 32,      /* in an entry of the names of processes */
         BEAM_TERM_ATOM_BITS = 6,        /* low bits of a term that is an atom */
@@ -184,6 +189,40 @@ static inline uint32_t beam_look(struct beam *beam, const struct beam_process *p
         return BEAM_WAY_NEITHER;
 }
 
+/* 1 if these bits of @word are @expected, else 0. A number, for the verifier, as v8_is_same(). */
+static inline uint64_t beam_is(uint64_t word, uint64_t bits, uint64_t expected) {
+        uint64_t below = ((word & bits) ^ expected) - 1;
+
+        barrier_var(below);
+        return below >> 63;
+}
+
+/* Whether bytes of code begin with what gives up a frame, or goes elsewhere: add, call, jump, return. */
+static inline uint64_t beam_is_end(uint64_t word) {
+        return beam_is(word, 0xffffff, 0xc48348) | beam_is(word, 0xffffff, 0xc48148) |
+                beam_is(word, 0xff, 0xe8) | beam_is(word, 0xff, 0xe9) | beam_is(word, 0xff, 0xeb) |
+                beam_is(word, 0xff, 0xc3);
+}
+
+/* Bytes at the top of the stack that code in front of @pc, a leaf's, has made room for: 0 = it has not. */
+static inline uint64_t beam_made(struct beam *beam, uint64_t pc) {
+        uint64_t word = 0, made = 0;
+
+        if (bpf_probe_read_user(beam->code, BEAM_CODE, (const void *)(pc - BEAM_CODE)))
+                return 0;
+        for (uint32_t i = 0; i < BEAM_CODE + 7; i++) {
+                uint64_t byte, by_byte, by_word, new;
+
+                byte = i < BEAM_CODE ? beam->code[i] : 0;
+                word = word >> 8 | byte << 56;
+                by_byte = beam_is(word, 0xffffff, 0xec8348);
+                by_word = beam_is(word, 0xffffff, 0xec8148);
+                new = by_byte * (word >> 24 & 0x7f) | by_word * (word >> 24 & 0xffffffff);
+                made = new | made * (1 - (by_byte | by_word | beam_is_end(word)));
+        }
+        return made < BEAM_MAX_VARIABLES && !(made & 7) ? made : 0;
+}
+
 /* Address of the process that the scheduler runs whose C code is called from @sp; false = no scheduler's. */
 static inline bool beam_current(const struct beam_process *process, uint64_t sp, uint64_t *currentp) {
         for (uint32_t i = 0; i < BEAM_MAX_SCHEDULERS; i++)
@@ -290,6 +329,8 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
         }
         beam->current = current;
         beam->at = stack;
+        if (is_leaf && !is_fragment && stack == unwind->sp)
+                beam->at += beam_made(beam, pc);
         beam->next = beam->n = 0;
         beam->loose = is_fragment ? BEAM_LOOSE_WORDS : 0;
         unwind->end = ABI_STACK_RUNTIME;

@@ -4,7 +4,8 @@
 -export([main/1, chain/2, call/1, burn/1, loops/1, named/1]).
 
 -define(CHAINS, [recursion, map, foldl, sort, comprehension, applied, caught, cleanup, maps_fold, remote,
-                 ets_fold, select, binary, external, matched, bignum, garbage, collect, digest, messages, sent]).
+                 ets_fold, select, binary, external, matched, bignum, garbage, collect, digest, messages, sent,
+                 frames]).
 
 main(["print"]) ->
     erlang:system_flag(backtrace_depth, 200),
@@ -106,7 +107,30 @@ burns(digest) -> byte_size(erlang:md5(get(big)));
 burns(messages) -> self() ! {hello, self()}, receive {hello, _} -> erlang:yield() end;
 burns(sent) -> Pid = spawn(fun() -> receive {From, X} -> From ! {answer, X} end end), Pid ! {self(), 1},
                receive {answer, 1} -> ok end;
+burns(frames) -> fresh(3000, 0);
 burns(_) -> spin(30000, 0).
+
+%% Frames of other sizes lay where wide/3 makes its own: return addresses are in it until it is written.
+fresh(0, Sum) -> Sum;
+fresh(N, Sum) -> fresh(N - 1, Sum bxor both(N, Sum, N + Sum)).
+
+both(A, B, C) ->
+    X = narrow(C),
+    Y = wide(A, X, B),
+    (X + Y + A) band 16#ffff.
+
+narrow(A) -> small(A) + 1.
+
+small(A) -> X = least(A), X bxor 1.
+
+least(A) -> X = last(A), X bxor 3.
+
+last(A) -> A band 255.
+
+wide(A, B, C) ->
+    X = last(C),
+    Y = last(B),
+    A + B + C + X + Y.
 
 spin(0, Sum) -> Sum;
 spin(N, Sum) -> spin(N - 1, Sum bxor (N * 7)).

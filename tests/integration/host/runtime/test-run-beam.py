@@ -27,7 +27,11 @@ NAMED = 0.98            # of samples: a busy machine names some frames too late
 ROOT = "victim_beam:-start/3-fun-0-/3"
 BURN = "victim_beam:burn/1"
 OWN = "victim_beam:"
-BELOW = {"victim_beam:burns/1", "victim_beam:spin/2"}     # own functions that burn/1 leads to
+# own functions that burn/1 leads to, and what stands in front of them: a last call leaves no frame
+CALLERS = {OWN + name: {OWN + caller for caller in callers} for name, callers in {
+    "burns/1": ["burn/1"], "spin/2": ["burn/1"], "fresh/2": ["burn/1"], "both/3": ["fresh/2"],
+    "narrow/1": ["both/3"], "wide/3": ["both/3"], "small/1": ["narrow/1"], "least/1": ["small/1"],
+    "last/1": ["least/1", "wide/3"]}.items()}
 BESIDE = 3              # functions of a chain's library that are called on the way, and return
 TOLD = 150              # samples of each process of Erlang that is told
 C_CHAINS = ("select", "binary", "external", "matched", "bignum", "collect", "digest")
@@ -73,8 +77,10 @@ def verdict(places, truth):
     names = [name for name, _ in places]
     if BURN in names:
         at = names.index(BURN)
-        below = names[at + 1:]
-        if len(below) > BESIDE + 1 or any(name.startswith(OWN) and name not in BELOW for name in below):
+        below = list(itertools.pairwise(names[at:]))
+        others = sum(not name.startswith(OWN) for _, name in below)
+        if others > BESIDE or any(name.startswith(OWN) and caller not in CALLERS.get(name, ())
+                                  for caller, name in below):
             return "wrong"
         return "whole" if tuple(places[:at]) in truth else "wrong"
     for some in truth:

@@ -168,6 +168,79 @@ Test(beam_walk, words_with_low_bits_zero_are_callers_up_to_the_bottom) {
         cr_assert_eq(beam.end, BEAM_END_WHOLE);
 }
 
+/* Code of a function up to the leaf's pc; in front of it there are no more instructions. */
+#define BEFORE_LEAF(bytes) before_leaf(bytes, sizeof(bytes) - 1)
+
+static void before_leaf(const char *bytes, size_t n) {
+        memset(code + (LEAF - CODE) - BEAM_CODE, 0x90, BEAM_CODE);
+        memcpy(code + (LEAF - CODE) - n, bytes, n);
+}
+
+Test(beam_walk, variables_of_a_leaf_may_not_be_written_yet) {
+        PUT(SMALL, ONE, SMALL, TWO);
+        BEFORE_LEAF("\x48\x83\xec\x18\x48\x89\x04\x24");
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+        BEFORE_LEAF("\x48\x81\xec\x18\x00\x00\x00");
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+        BEFORE_LEAF("\xe8\x00\x00\x00\x00\x48\x83\xec\x28\x48\x83\xec\x18");
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+        /* a header of a dead heap is no address of code */
+        PUT(SMALL, 0x80, SMALL, TWO);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+}
+
+Test(beam_walk, the_first_and_the_last_bytes_that_are_looked_at_say_it) {
+        static const char made[] = "\x48\x83\xec\x08";
+
+        PUT(ONE, TWO);
+        before_leaf("", 0);
+        memcpy(code + (LEAF - CODE) - BEAM_CODE, made, 4);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+        before_leaf(made, 4);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, TWO);
+        before_leaf("", 0);
+        memcpy(code + (LEAF - CODE) - BEAM_CODE - 1, made, 4);
+        memcpy(code + (LEAF - CODE), made, 4);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+}
+
+Test(beam_walk, a_frame_that_was_given_up_or_of_other_code_is_not_skipped) {
+        static const char *const ends[] = { "\x48\x83\xc4\x08\x90", "\x48\x81\xc4\x08\x01", "\xe8\x90\x90\x90\x90",
+                                            "\xe9\x90\x90\x90\x90", "\xeb\x90\x90\x90\x90", "\xc3\x90\x90\x90\x90" };
+        char bytes[] = "\x48\x83\xec\x08.....";
+
+        PUT(ONE, TWO);
+        for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+                memcpy(bytes + 4, ends[i], 5);
+                BEFORE_LEAF(bytes);
+                cr_assert(walk(0, LEAF, STACK, 0));
+                CHECK(0, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        }
+}
+
+Test(beam_walk, room_that_no_function_makes_is_not_skipped) {
+        PUT(ONE, TWO);
+        BEFORE_LEAF("\x48\x81\xec\x00\x20\x00\x00");
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        BEFORE_LEAF("\x48\x83\xec\x0c");
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        /* code in front of the pc cannot be read */
+        BEFORE_LEAF("\x48\x83\xec\x08");
+        shim_areas[2] = (ShimArea){ LEAF - 16, 16 + BEAM_CODE, code + (LEAF - CODE) - 16 };
+        PUT(LEAF + 5, LEAF + 9);
+        cr_assert(walk(0, LEAF, STACK, 0));
+        CHECK(0, true, ABI_STACK_COMPLETE, LEAF, LEAF + 5, LEAF + 9);
+}
+
 Test(beam_walk, c_code_whose_caller_keeps_the_stack_in_rbp) {
         PUT(ONE, SMALL, TWO);
         put_by_rbp(LEAF + 1);
