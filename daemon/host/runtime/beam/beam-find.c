@@ -26,6 +26,8 @@ enum {
         SCHEDULER_ALIGN = 64,
         WORD = 8,
         INFO_BYTES = WORD * BEAM_INFO_WORDS,
+        MAX_FRONTS = 64,                /* modules that fragments may end at, and are looked at */
+        RANGES_AT_ONCE = 256,
         AROUND = 32,                    /* bytes in front of a use of an address, in which it is loaded */
 };
 
@@ -162,7 +164,7 @@ static int find_schedulers(const BeamReader *reader, struct beam_process *proces
 
 /* ---- fragments ---- */
 
-/* Code in front of the first module: @n bytes, which end at @end. */
+/* Code in front of the first module of its block: @n bytes, which end at @end. */
 typedef struct Fragments {
         const uint8_t *code;
         uint64_t n, end;
@@ -278,16 +280,67 @@ static int look_at_fragments(const BeamReader *reader, const BeamOpened *opened,
 
 /* ---- a process ---- */
 
-/* The lowest module is the first one of any table: modules of the machine itself are never purged. */
+/* Modules that may be the first one behind the fragments. */
+typedef struct Fronts {
+        uint64_t begins[MAX_FRONTS];
+        unsigned n;
+} Fronts;
+
+/* Adds modules with so much room in front of them. @end: of the one before; 0 = there is none. */
+static int add_fronts(Fronts *fronts, const BeamRange *ranges, uint64_t n, uint64_t *end) {
+        for (uint64_t i = 0; i < n; i++) {
+                uint64_t begin = ranges[i].begin;
+
+                if (!*end || (begin > *end && begin - *end > BEAM_MAX_CODE_AHEAD)) {
+                        if (fronts->n == MAX_FRONTS)
+                                return BEAM_CODE_E_UNKNOWN;
+                        fronts->begins[fronts->n++] = begin;
+                }
+                *end = ranges[i].end;
+        }
+        return 0;
+}
+
+/* Code lies in blocks; the one that was made first has the fragments, and is mostly not the lowest one. */
+static int find_fronts(const BeamReader *reader, const BeamTable *table, Fronts *fronts) {
+        BeamRange ranges[RANGES_AT_ONCE];
+        uint64_t end = 0;
+
+        for (uint64_t i = 0, n; i < table->n; i += n) {
+                n = MIN(table->n - i, (uint64_t)RANGES_AT_ONCE);
+                if (!beam_read(reader, table->first + i * sizeof(*ranges), ranges, n * sizeof(*ranges)))
+                        return BEAM_CODE_E_LATER;
+                if (add_fronts(fronts, ranges, n, &end))
+                        return BEAM_CODE_E_UNKNOWN;
+        }
+        return 0;
+}
+
+/*
+ * The module behind the fragments is in any table: modules of the machine itself are never purged. Where no
+ * fragments are in front of any, look_at_fragments() says why.
+ */
 static int find_modules(const BeamReader *reader, struct beam_process *process) {
+        Fronts fronts = { 0 };
+        unsigned n_found = 0;
         BeamTable table;
         BeamRange first;
+        int r;
 
-        if (!beam_read(reader, process->ranges, &table, sizeof(table)) ||
+        if (!beam_read(reader, process->ranges, &table, sizeof(table)) || !beam_table_may_be(&table) ||
             !beam_read_range(reader, &table, 0, &first))
                 return BEAM_CODE_E_LATER;
+        r = find_fronts(reader, &table, &fronts);
         process->modules = first.begin;
-        return 0;
+        for (unsigned i = 0; i < fronts.n && !r; i++) {
+                const Fragments fragments = read_fragments(reader, fronts.begins[i]);
+
+                if (!find_exit(reader, &fragments))
+                        continue;
+                process->modules = fronts.begins[i];
+                n_found++;
+        }
+        return r ?: n_found > 1 ? BEAM_CODE_E_UNKNOWN : 0;
 }
 
 int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias, BeamFound *found) {

@@ -34,16 +34,25 @@ enum {
         TEXTS = BASE + 0x14000,         /* 64 bytes of an atom, and 1024 of its text */
         LIST = BASE + 0x1e000,
         N_FUNCTIONS = 3,
+        MANY = BASE + 0x2800,           /* a table of more ranges */
+        LOWER = BASE - 0x1000000,       /* another block of code; its first module alone is there */
+        LOWEST = LOWER + 0x400,
 };
 
 enum { FALSE, TRUE, APP, ALL, MAP, LISTS, ODD, LONG, MACHINE, EXIT };   /* atoms */
 
-static uint8_t memory[SIZE];
+static uint8_t memory[SIZE], lower[0x1000];
 static unsigned n_reads, n_good_reads;
 static BeamFunction function;
 
 static bool read_memory(void *userdata, uint64_t address, void *to, size_t size) {
-        if (++n_reads > n_good_reads || address < BASE || address + size > BASE + SIZE)
+        if (++n_reads > n_good_reads)
+                return false;
+        if (address >= LOWER && address + size <= LOWER + sizeof(lower)) {
+                memcpy(to, lower + (address - LOWER), size);
+                return true;
+        }
+        if (address < BASE || address + size > BASE + SIZE)
                 return false;
         memcpy(to, memory + (address - BASE), size);
         return true;
@@ -355,6 +364,65 @@ Test(beam_code, a_process_is_found_by_what_its_variables_are) {
         }
         found.process.stop = 200;
         cr_assert_not(beam_found_check(&found));
+}
+
+/* A block of code below the one with the fragments: @n modules, @step bytes from each other. */
+static void put_lower(unsigned n, uint64_t step) {
+        uint64_t functions = LOWEST + reader.layout->functions;
+
+        put_process();
+        memset(lower, 0, sizeof(lower));
+        memcpy(lower + (LOWEST - LOWER), &(uint64_t){ 1 }, 8);
+        memcpy(lower + (functions - LOWER), (uint64_t[]){ functions + 0x40, functions + 0x60 }, 16);
+        for (unsigned i = 0; i < 3; i++) {
+                put(RANGES + 32 * i, MANY);
+                put(RANGES + 32 * i + 8, n + 2);
+                put(RANGES + 32 * i + 16, n + 2);
+                put(RANGES + 32 * i + 24, MANY);
+        }
+        for (unsigned i = 0; i < n + 2; i++) {
+                uint64_t begin = i < n ? LOWEST + step * i : MODULES + MODULE_SIZE * (uint64_t)(i - n);
+
+                put(MANY + 16 * i, begin);
+                put(MANY + 16 * i + 8, begin + 0xb00);
+        }
+}
+
+/* A service with much code has several blocks, and the second one mostly lies lower. */
+Test(beam_code, fragments_may_be_in_another_block_than_the_lowest_module) {
+        put_lower(1, 0);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->modules, MODULES);
+        cr_assert_eq(process->bottom, BOTTOM);
+        cr_assert(beam_found_check(&found));
+        put_lower(60, 0x1000);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->modules, MODULES);
+}
+
+Test(beam_code, fragments_are_not_guessed_where_several_blocks_are) {
+        put_lower(1, 0);
+        put(BOTTOM - 16, term_of(ALL));
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "no block has them");
+        put_lower(1, 0);
+        memcpy(lower + 0x100, memory + (BOTTOM - 24 - BASE), 24);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "two blocks have them");
+        put_lower(1, 0);
+        put(MANY + 16, MODULES - 0x800);
+        put(MANY + 24, MODULES - 0x700);
+        put(MANY + 32, MODULES);
+        put(MANY + 40, MODULES + 0xf00);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "a module lies among them");
+        put_lower(1, 0);
+        put(FRAME_LAYOUT, 1);
+        cr_assert_eq(find(), BEAM_CODE_E_POINTERS);
+}
+
+Test(beam_code, so_many_blocks_are_looked_at) {
+        put_lower(62, 0x20000);
+        cr_assert_eq(find(), 0, "sixty-two, and that of the modules");
+        put_lower(64, 0x20000);
+        cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
 }
 
 Test(beam_code, a_machine_with_one_scheduler_is_found) {
