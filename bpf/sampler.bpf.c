@@ -207,6 +207,10 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
 
         if (n > UNWIND_MAX_FRAMES)
                 n = UNWIND_MAX_FRAMES;
+        if (scratch->sample.task_size == BEAM_TASK_UNKNOWN) {
+                scratch->sample.task_size = 0;
+                counters->values[COUNTER_BEAM_TASKS_UNKNOWN] += !fine_is_one(&scratch->sample);
+        }
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters);
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
         if (fine_is_one(&scratch->sample) && fine_finds_no_room()) {

@@ -41,6 +41,7 @@ enum {
         BEAM_MAX_VARIABLES = 8 << 10,   /* bytes of variables of a function */
         BEAM_PAGE = 4096,
         BEAM_REGISTERED_NAME = 32,      /* in an entry of the names of processes */
+        BEAM_TASK_UNKNOWN = 1,          /* in place of the bytes of what tells it; no record has it */
         BEAM_TERM_ATOM_BITS = 6,        /* low bits of a term that is an atom */
         BEAM_TERM_IS_ATOM = 0x0b,
 };

@@ -328,8 +328,6 @@ static __always_inline void beam_count(const struct beam *beam) {
                 counters->values[COUNTER_PYTHON_PARTIAL]++;
         else
                 counters->values[COUNTER_PYTHON_CUT]++;
-        if (beam->current && !beam->task)
-                counters->values[COUNTER_BEAM_TASKS_UNKNOWN]++;
 }
 
 /*
@@ -353,7 +351,9 @@ static __attribute__((noinline)) void beam_part(struct scratch *scratch) {
                 else
                         bpf_for_each_map_elem(&rounds, beam_by_map, &walk, 0);
         }
-        scratch->sample.task_size = beam_find_task_at(walk.beam, walk.process) ? BEAM_TASK_SIZE : 0;
+        scratch->sample.task_size = beam_find_task_at(walk.beam, walk.process) ? BEAM_TASK_SIZE
+                : walk.beam->current                                           ? BEAM_TASK_UNKNOWN
+                                                                               : 0;
         beam_count(walk.beam);
         if (beam_of(&scratch->sample))
                 return;

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
-#include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 #include "host/runtime/beam/beam-wire.h"
 #include "host/runtime/reader/reader-process.h"
@@ -169,15 +168,12 @@ static const char *task_name(void *userdata, const uint8_t *bytes, size_t size) 
                 return NULL;
         memcpy(&number, bytes, sizeof(number));
         task = &state->tasks[(number ^ number >> 32 ^ number >> BEAM_TASK_FUNCTION_SHIFT) % N_TASKS];
-        if (task->task == number) {
-                stat_add(COUNTER_BEAM_TASKS_TOLD, 1);
+        if (task->task == number)
                 return task->name;
-        }
         if (!state->process.link)
                 said = beam_code_task(&reader, number, &state->function);
         else if (beam_link_task(state->process.link, &state->found, number, &state->function, &said))
                 said = BEAM_CODE_E_LATER;
-        stat_add(said ? COUNTER_BEAM_TASKS_LATE : COUNTER_BEAM_TASKS_TOLD, 1);
         if (said)
                 return NULL;
         task->task = number;

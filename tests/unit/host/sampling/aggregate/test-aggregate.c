@@ -451,6 +451,28 @@ static size_t count_attributes(const Window *window, uint32_t set, const char *k
         return found;
 }
 
+/* No runtime is there that could name it. */
+Test(aggregate, counts_a_sample_of_a_process_of_erlang_where_it_is_in) {
+        static const uint64_t user[] = { 0x401000 };
+        static const uint8_t task[PYTHON_TASK_SIZE] = { 7 };
+        struct abi_sample header = sample(2000);
+        Sample s = { .header = &header, .user = user, .task = task };
+        Bench bench;
+
+        bench_init(&bench);
+        header.task_size = BEAM_TASK_SIZE;
+        cr_assert_eq(add_sample(&bench, &s), 0);
+        cr_assert_eq(stat_get(COUNTER_BEAM_TASKS_LATE), 1);
+        header.kind = ABI_KIND_FINE;
+        cr_assert_eq(add_sample(&bench, &s), 0);
+        header.kind = 0;
+        header.task_size = PYTHON_TASK_SIZE;
+        cr_assert_eq(add_sample(&bench, &s), 0);
+        cr_assert_eq(stat_get(COUNTER_BEAM_TASKS_LATE), 1, "a fine tick, or a task of Python");
+        cr_assert_eq(stat_get(COUNTER_BEAM_TASKS_TOLD), 0);
+        bench_deinit(&bench);
+}
+
 /* A set of attributes has each key once (OTLP's data model). */
 Test(aggregate, says_the_state_of_a_task_within_a_coroutine_once) {
         static const uint64_t user[] = { 0x401000 };
