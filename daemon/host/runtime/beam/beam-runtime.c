@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "host/runtime/beam/beam-wire.h"
@@ -24,12 +25,14 @@
 enum {
         TRUST_MS = 1000,                /* for how long a name is believed at first: code is loaded anew */
         N_TASKS = 64,                   /* names of processes of Erlang that are kept */
+        NAMELESS_NS = 1000000000,       /* for how long no name of such a process is believed */
         MAX_TASK = 192,                 /* bytes of such a name; longer ones are cut */
 };
 
-/* Atoms are never freed: a name that was read once is right for ever. */
+/* Atoms are never freed: a name that was read once is right for ever. None, "", is believed for a while. */
 typedef struct Task {
         uint64_t task;                  /* number that tells it; 0 = none is kept */
+        uint64_t end_ns;                /* until when no name is believed */
         char name[MAX_TASK];
 } Task;
 
@@ -156,30 +159,40 @@ static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, s
         return 0;
 }
 
+/* Return: 0 with what beam_code_task() *said, FILE_LINK_E_LATER. */
+static int ask_task(BeamState *state, uint64_t number, int *said) {
+        const BeamReader reader = reader_of(state);
+
+        if (state->process.link)
+                return beam_link_task(state->process.link, &state->found, number, &state->function, said);
+        *said = beam_code_task(&reader, number, &state->function);
+        return 0;
+}
+
+static void keep_task(Task *task, uint64_t number, const char *name) {
+        task->task = number;
+        task->end_ns = clock_monotonic_ns() + NAMELESS_NS;
+        snprintf(task->name, sizeof(task->name), "%.*s", (int)text_cut_utf8(name, sizeof(task->name) - 1), name);
+}
+
 /* A name that is late is asked for again with the next sample of that process. */
-static const char *task_name(void *userdata, const uint8_t *bytes, size_t size) {
+static int task_name(void *userdata, const uint8_t *bytes, size_t size, bool may_ask, const char **textp) {
         BeamState *state = userdata;
-        BeamReader reader = reader_of(state);
         int said = BEAM_CODE_E_GONE;
         uint64_t number;
         Task *task;
 
         if (size != sizeof(number))
-                return NULL;
+                return RUNTIME_E_UNNAMED;
         memcpy(&number, bytes, sizeof(number));
         task = &state->tasks[(number ^ number >> 32 ^ number >> BEAM_TASK_FUNCTION_SHIFT) % N_TASKS];
-        if (task->task == number)
-                return task->name;
-        if (!state->process.link)
-                said = beam_code_task(&reader, number, &state->function);
-        else if (beam_link_task(state->process.link, &state->found, number, &state->function, &said))
-                said = BEAM_CODE_E_LATER;
-        if (said)
-                return NULL;
-        task->task = number;
-        snprintf(task->name, sizeof(task->name), "%.*s",
-                 (int)text_cut_utf8(state->function.name, sizeof(task->name) - 1), state->function.name);
-        return task->name;
+        if (task->task != number || (!*task->name && clock_monotonic_ns() >= task->end_ns)) {
+                if (!may_ask || ask_task(state, number, &said))
+                        return RUNTIME_E_LATER;
+                keep_task(task, number, said ? "" : state->function.name);
+        }
+        *textp = task->name;
+        return *task->name ? 0 : RUNTIME_E_UNNAMED;
 }
 
 static uint32_t trust_ms(const uint64_t *words) {

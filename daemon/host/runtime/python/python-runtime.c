@@ -272,13 +272,14 @@ static int locks(void *userdata, RuntimeLocks *locks) {
 /* ---- names ---- */
 
 /* A few bytes that a sample has with it: read here. */
-static const char *task_name(void *userdata, const uint8_t *task, size_t size) {
+static int task_name(void *userdata, const uint8_t *task, size_t size, bool may_ask, const char **textp) {
         PythonState *state = userdata;
 
         if (size != PYTHON_TASK_SIZE || !state->text_type || !state->number_type ||
             !python_task_name(task, &state->layout, state->text_type, state->number_type, state->task))
-                return NULL;
-        return state->task;
+                return RUNTIME_E_UNNAMED;
+        *textp = state->task;
+        return 0;
 }
 
 static int name_here(PythonState *state, const uint64_t *words) {

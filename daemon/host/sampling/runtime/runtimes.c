@@ -1174,11 +1174,20 @@ int runtimes_locks(Runtimes *runtimes, const Process *process, RuntimeLocks *loc
 }
 
 const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size) {
-        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+        Known *known = hashmap_get(&runtimes->processes, process->generation);
+        const char *text = NULL;
+        Spent begin;
+        int r;
 
         if (!known || !known->state || !known->runtime->ops->task_name)
                 return NULL;
-        return known->runtime->ops->task_name(known->state, task, size);
+        r = known->runtime->ops->task_name(known->state, task, size, false, &text);
+        if (r == RUNTIME_E_LATER && has_time(runtimes, known)) {
+                begin = begin_spending(known);
+                r = known->runtime->ops->task_name(known->state, task, size, true, &text);
+                end_spending(known, &begin);
+        }
+        return r ? NULL : text;
 }
 
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,

@@ -113,10 +113,11 @@ typedef struct RuntimeOps {
          */
         int (*spans)(void *state, void *entry);
         /*
-         * The name of a task that a sample has with it (struct abi_sample). The text lives until the next
-         * call. NULL = none, or its tasks have no names.
+         * The name of a task that a sample has with it (struct abi_sample), in *textp until the next call.
+         * @may_ask: the process may be read for it. Return: 0, RUNTIME_E_UNNAMED, RUNTIME_E_LATER: it has to
+         * be read, or could not be now. NULL = its tasks have no names.
          */
-        const char *(*task_name)(void *state, const uint8_t *task, size_t size);
+        int (*task_name)(void *state, const uint8_t *task, size_t size, bool may_ask, const char **textp);
         /* The text that a span has as its name, of which @size bytes were read. The same holds. */
         const char *(*span_name)(void *state, const uint8_t *object, size_t size);
         /*

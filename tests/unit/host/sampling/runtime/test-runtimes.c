@@ -105,6 +105,21 @@ static int name_many(void *state, const uint64_t *const *words, size_t n, Runtim
         return r;
 }
 
+static unsigned n_tasks_asked;
+static uint64_t task_spent_ns;
+
+/* Tasks above 100 have to be asked for; 200 has no name. */
+static int task_name(void *state, const uint8_t *task, size_t size, bool may_ask, const char **textp) {
+        if (*task > 100 && !may_ask)
+                return RUNTIME_E_LATER;
+        if (*task > 100) {
+                n_tasks_asked++;
+                spent_ns += task_spent_ns;
+        }
+        *textp = *task > 100 ? "asked" : "here";
+        return *task == 200 ? RUNTIME_E_UNNAMED : 0;
+}
+
 static uint32_t trust_ms(const uint64_t *words) {
         return words[1] == 77;
 }
@@ -151,8 +166,8 @@ static const char *const programs[] = { "toy", "toy[0-9]*", NULL };
 static const RuntimeOps toy = { .name = "toy", .frame_type = "toy", .entry_size = sizeof(uint64_t),
                                 .bit = TOY_BIT, .programs = programs,
                                 .recognises = recognises, .attach = attach, .detach = detach,
-                                .frames = name_frames, .many = name_many, .trust_ms = trust_ms,
-                                .cpu_ns = cpu_ns, .tend = tend,
+                                .frames = name_frames, .many = name_many, .task_name = task_name,
+                                .trust_ms = trust_ms, .cpu_ns = cpu_ns, .tend = tend,
                                 .wants = wants, .extend = extend, .spans = find_spans,
                                 .locks = find_locks };
 
@@ -824,6 +839,26 @@ Test(runtimes, who_has_had_the_time_of_this_second_is_late) {
         cr_assert_eq(name(&bench, 202), 0, "what is known costs no time");
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_LATE), 2);
         cr_assert_eq(stat_get(COUNTER_RUNTIME_FRAMES_UNNAMED), 0);
+        end(&bench);
+}
+
+Test(runtimes, names_of_tasks_are_asked_for_within_the_time_of_names) {
+        const uint8_t here = 1, far = 101, nameless = 200;
+        Bench bench;
+
+        begin(&bench);
+        work(&bench);
+        cr_assert_str_eq(runtimes_task_name(bench.runtimes, bench.process, &here, 1), "here");
+        cr_assert_eq(n_tasks_asked, 0);
+        cr_assert_str_eq(runtimes_task_name(bench.runtimes, bench.process, &far, 1), "asked");
+        cr_assert_null(runtimes_task_name(bench.runtimes, bench.process, &nameless, 1));
+        cr_assert_eq(n_tasks_asked, 2);
+        task_spent_ns = 6 * NS_PER_SEC;
+        cr_assert_str_eq(runtimes_task_name(bench.runtimes, bench.process, &far, 1), "asked");
+        cr_assert_null(runtimes_task_name(bench.runtimes, bench.process, &far, 1), "that took six seconds");
+        cr_assert_eq(n_tasks_asked, 3);
+        cr_assert_str_eq(runtimes_task_name(bench.runtimes, bench.process, &here, 1), "here");
+        cr_assert_eq(name(&bench, 1), RUNTIME_E_UNNAMED, "frames have the same time");
         end(&bench);
 }
 
