@@ -9,6 +9,9 @@
  *               │    └─ spanprof-remote  a copier: a child of such a child
  *               └─ sh                    a command: another name
  *                    └─ spanprof-remote  a user's program: its parent has another name
+ *
+ * Where the daemon is pid 1 of its PID namespace, it adopts processes whose parents have ended. Such a one
+ * may take a helper's name: it hides itself, and children that take one, too.
  */
 #include "host/service/run/own-helpers.h"
 
