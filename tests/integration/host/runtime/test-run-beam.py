@@ -62,7 +62,7 @@ def of_erlang(sample):
 
 
 def is_functions(name):
-    """Whether it is one of the map; from OTP 27 on it has the code that ends stacks, too."""
+    """Whether it is a function of the map, which has the code that ends stacks, too."""
     return name.startswith("$") and not name.startswith("$erts_beamasm:")
 
 
@@ -234,7 +234,8 @@ class Beam(session.NamingCase):
                                     if not any(chain[-len(names):] == names for chain in above))
         print(f"# {len(samples)} samples, {len(chains)} with callers of {BURN}, {len(wrong)} wrong", flush=True)
         for names, n in wrong.most_common(6):
-            print(f"# {n} {' > '.join(names[-8:])}", flush=True)
+            shown = names if len(names) <= 8 else (*names[:2], "…", *names[-6:])
+            print(f"# {n} {' > '.join(shown)}", flush=True)
         self.assertFalse(wrong)
         self.assertGreater(len(chains), 0)
 
