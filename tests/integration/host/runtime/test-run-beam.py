@@ -85,9 +85,11 @@ def verdict(places, truth):
         return "whole" if tuple(places[:at]) in truth else "wrong"
     for some in truth:
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(places, some)))
-        if same >= 1 and len(places) - same <= BESIDE:
+        chain = {name for name, _ in some}
+        if same >= 1 and len(places) - same <= BESIDE and not any(name.startswith(OWN) and name not in chain
+                                                                  for name in names[same:]):
             return "inner"
-    return "wrong" if len(places) > BESIDE else "inner"
+    return "wrong" if len(places) > BESIDE or any(name.startswith(OWN) for name in names[1:]) else "inner"
 
 
 class Beam(session.NamingCase):
