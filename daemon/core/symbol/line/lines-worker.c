@@ -120,8 +120,13 @@ static void put(Run *run, const void *data, size_t size) {
         run->n_out += size;
 }
 
+/* A function that the linker has dropped begins at 0, whatever is there now. */
+static bool is_dropped(uint64_t start) {
+        return start == 0;
+}
+
 static void add_range(Run *run, uint64_t start, uint64_t end) {
-        if (start >= end)
+        if (start >= end || is_dropped(start))
                 return;
         if (array_reserve(&run->ranges, &run->ranges_room, run->n_ranges + 1u, 256))
                 must(NULL);
@@ -199,11 +204,12 @@ static bool has_unit(const Run *run, Dwarf_Off offset) {
 static bool add_unit_at(Run *run, Dwarf_Aranges *aranges, uint64_t address) {
         Dwarf_Arange *range = dwarf_getarange_addr(aranges, address);
         const Dwarf_Die split = { 0 };
+        Dwarf_Addr start;
         Dwarf_Off offset;
         Dwarf_Die die;
         uint8_t type;
 
-        if (!range || dwarf_getarangeinfo(range, NULL, NULL, &offset))
+        if (!range || dwarf_getarangeinfo(range, &start, NULL, &offset) || is_dropped(start))
                 return false;
         if (has_unit(run, offset))
                 return true;
@@ -266,6 +272,8 @@ static uint32_t first_at(const Group *group, uint64_t address) {
 static bool cover(Run *run, const Group *group, int32_t node, uint64_t start, uint64_t end) {
         bool any = false;
 
+        if (is_dropped(start))
+                return false;
         for (uint32_t i = first_at(group, start); i < group->n && group->wanted[i].address < end; i++) {
                 Wanted *wanted = &group->wanted[i];
 

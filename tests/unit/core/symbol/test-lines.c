@@ -316,6 +316,90 @@ Test(lines, of_a_worker_are_the_same) {
         forget_answers();
 }
 
+/*
+ * Two units with large functions of the same names and other sizes. The linker drops the second ones: their
+ * ranges begin at 0, and reach over the start of the program.
+ */
+static void make_two_units(void) {
+        write_text("large.h", "#define TEN(x) x x x x x x x x x x\n"
+                              "template <int N> __attribute__((noinline)) int large(int n) {\n"
+                              "        volatile int k = n;\n"
+                              "        TEN(TEN(TEN(k += N;))) MORE\n"
+                              "        return k;\n"
+                              "}\n"
+                              "#define ALL(n) (large<1>(n) + large<2>(n) + large<3>(n) + large<4>(n))\n");
+        write_text("one.cc", "#include \"large.h\"\n"
+                             "int second(int n);\n"
+                             "__attribute__((cold)) int first(int n) { return ALL(n) + 1; }\n"
+                             "int main(int argc, char **) { return first(argc) + second(argc); }\n");
+        write_text("two.cc", "#include \"large.h\"\n__attribute__((cold)) int second(int n) { return ALL(n) - 1; }\n");
+        cr_assert_eq(shell("g++ -O2 -g -DMORE= -c one.cc && g++ -O2 -g -DMORE='k++;' -c two.cc && "
+                           "g++ -o two one.o two.o"), 0);
+}
+
+/* Each address of a function. */
+static void choose_function(const char *path, const char *name) {
+        const char *line = first_line("nm -S %s | sed -n 's/ T %s$//p'", path, name);
+        uint64_t start = 0, size = 0;
+
+        cr_assert_eq(sscanf(line, "%lx %lx", &start, &size), 2, "%s", line);
+        cr_assert_leq(size, (uint64_t)MAX_ADDRESSES);
+        for (n_addresses = 0; n_addresses < size; n_addresses++)
+                addresses[n_addresses] = start + n_addresses;
+}
+
+static void check_function(const char *path, const char *name) {
+        choose_function(work_path("two"), name);
+        read_as_worker(path);
+        cr_assert_gt(n_addresses, 8);
+        for (uint32_t i = 0; i < n_addresses; i++) {
+                cr_assert_not_null(answers[i], "%s: %#lx", path, addresses[i]);
+                cr_assert_not_null(strstr(answers[i], name), "%s: %#lx is %s", path, addresses[i], answers[i]);
+                cr_assert_null(strstr(answers[i], "large"), "%s: %#lx is %s", path, addresses[i], answers[i]);
+        }
+        forget_answers();
+}
+
+/* The tables of two units in .debug_aranges: a length, and 6 bytes in, where the unit is. */
+static void swap_units(const char *path) {
+        enum { AT = 6, MAX_TABLE = 4096 };
+        FILE *file = fopen(path, "r+e");
+        uint8_t table[MAX_TABLE];
+        uint32_t units[2], length, second;
+        size_t n;
+
+        cr_assert_not_null(file);
+        n = fread(table, 1, sizeof(table), file);
+        cr_assert_gt(n, AT + sizeof(units[0]));
+        memcpy(&length, table, sizeof(length));
+        second = length + (uint32_t)sizeof(length);
+        cr_assert_lt(second + AT + sizeof(units[0]), n);
+        memcpy(&units[0], table + AT, sizeof(units[0]));
+        memcpy(&units[1], table + second + AT, sizeof(units[1]));
+        cr_assert_neq(units[0], units[1]);
+        memcpy(table + AT, &units[1], sizeof(units[1]));
+        memcpy(table + second + AT, &units[0], sizeof(units[0]));
+        rewind(file);
+        cr_assert_eq(fwrite(table, 1, n, file), n);
+        cr_assert_eq(fclose(file), 0);
+}
+
+Test(lines, of_functions_that_the_linker_has_dropped_name_no_code) {
+        make_two_units();
+        check_function("two", "_Z5firsti");
+        check_function("two", "_Z6secondi");
+}
+
+/* Each table names the other unit: no address is in the unit's own ranges, and all units are read. */
+Test(lines, of_a_table_with_the_wrong_units_are_those_of_the_right_ones) {
+        make_two_units();
+        cr_assert_eq(shell("objcopy --dump-section .debug_aranges=table two"), 0);
+        swap_units(work_path("table"));
+        cr_assert_eq(shell("cp two swapped && objcopy --update-section .debug_aranges=table swapped"), 0);
+        check_function("swapped", "_Z5firsti");
+        check_function("swapped", "_Z6secondi");
+}
+
 /* Addresses of answers are those of `program`, whose code is the same in each form. */
 static void check_answers(const char *form, int expected, const char *const *plain, bool is_whole) {
         LinesOptions how = options();
