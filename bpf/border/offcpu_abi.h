@@ -47,10 +47,11 @@ enum {
 
 /*
  * Whether a thread may have an entry more of a table, of @max, where its control group has @group already and
- * its user @user. So one group alone leaves half of them to all others, and one user alone an eighth.
+ * its user @user. So one group alone leaves half of them to all others, and one user alone an eighth. Counts
+ * are signed: one that was lowered once too often holds nothing, and shuts nobody out.
  */
 static inline int wait_may_hold(uint32_t max, uint32_t group, uint32_t user, int is_root) {
-        return group < max / 2 && (is_root || user < max - max / 8);
+        return (int32_t)group < (int32_t)(max / 2) && (is_root || (int32_t)user < (int32_t)(max - max / 8));
 }
 
 /* Steps by which waits are cut down in a storm of switches: each step includes those before it. */

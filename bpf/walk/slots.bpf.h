@@ -77,8 +77,9 @@ static __always_inline void slots_add(struct ring_holder *holder, uint32_t *grou
         __sync_fetch_and_add(&ring_used, n);
 }
 
-static __always_inline bool slots_may_hold(uint32_t group, uint32_t user, uint32_t process) {
-        int64_t left = (int64_t)setting_ring_entries - ring_used;
+/* Counts are signed: one that was lowered once too often holds nothing, and shuts nobody out. */
+static __always_inline bool slots_may_hold(int32_t group, int32_t user, int32_t process) {
+        int64_t left = (int64_t)setting_ring_entries - (int32_t)ring_used;
 
         left -= group;
         if (left <= 0)
@@ -91,7 +92,7 @@ static __always_inline bool slots_may_hold(uint32_t group, uint32_t user, uint32
 static __always_inline bool slots_charge(struct ring_holder *holder) {
         uint32_t *group = slots_shared(holder->group), *user = slots_shared(holder->user);
 
-        if (!group || !user || !slots_may_hold(*group, *user, holder->n))
+        if (!group || !user || !slots_may_hold((int32_t)*group, (int32_t)*user, (int32_t)holder->n))
                 return false;
         slots_add(holder, group, user, 1);
         return true;

@@ -44,3 +44,9 @@ Test(wait_may_hold, leaves_an_eighth_to_other_users_however_many_groups_one_make
                 user += n;
         cr_assert_eq(user, MAX - MAX / 8);
 }
+
+Test(wait_may_hold, shuts_nobody_out_whose_count_was_lowered_once_too_often) {
+        cr_assert(wait_may_hold(MAX, UINT32_MAX, UINT32_MAX, 0));
+        cr_assert(wait_may_hold(MAX, UINT32_MAX, 7, 0));
+        cr_assert(wait_may_hold(MAX, 7, UINT32_MAX, 0));
+}
