@@ -87,14 +87,23 @@ static __always_inline void leaver_put(struct task_struct *task, const struct id
                 .tgid = identity->tgid,
         };
         uint64_t leader = (uint64_t)KERNEL_POINTER(task, group_leader);
+        struct leaver *known;
 
         if ((row ? row->state : setting_default_state) == ABI_STATE_REJECTED)
                 return;
         comm_copy(leaver.comm, task->comm);
-        if (leaver_has_room(&leaver) && !bpf_map_update_elem(&leavers, &leader, &leaver, BPF_NOEXIST))
+        if (leaver_has_room(&leaver) && !bpf_map_update_elem(&leavers, &leader, &leaver, BPF_NOEXIST)) {
                 leaver_count(&leaver, 1);
-        else    /* the other one of two last threads at once has made it */
-                bpf_map_update_elem(&leavers, &leader, &leaver, BPF_EXIST);
+                return;
+        }
+        known = bpf_map_lookup_elem(&leavers, &leader);
+        if (!known)
+                return;
+        /* the other one of two last threads at once has made it: it counts for that one's shares */
+        known->start_time_ns = leaver.start_time_ns;
+        known->cpu_ns = leaver.cpu_ns;
+        known->tgid = leaver.tgid;
+        comm_copy(known->comm, leaver.comm);
 }
 
 SEC("raw_tp/sched_process_exit")
