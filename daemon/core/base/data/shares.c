@@ -49,6 +49,14 @@ void shares_deinit(Shares *shares) {
         *shares = (Shares){ 0 };
 }
 
+void shares_reset(Shares *shares) {
+        const Shares told = *shares;
+
+        shares_deinit(shares);
+        shares->told_ns = told.told_ns;
+        shares->n_untold = told.n_untold;
+}
+
 /* Hashes of the owner's path down to each level. */
 static void path_keys(const ShareOwner *owner, uint64_t keys[DEPTH]) {
         const uint64_t ids[DEPTH] = { owner->group, owner->user, owner->process };

@@ -42,6 +42,9 @@ typedef struct Shares {
 /* All zeros is an empty one. What is still held is given back, and no Share is there any more. */
 void shares_deinit(Shares *shares);
 
+/* The same, but what the log has said, and has still to say, is known on. */
+void shares_reset(Shares *shares);
+
 /*
  * @owner holds @n more. With 0 that keeps nothing alive: the Share ends with the last of what others hold by
  * it. Return: 0 and *sharep, -ENOMEM.

@@ -158,7 +158,7 @@ void wait_locks_end_window(WaitLocks *locks) {
                 return;
         memset(locks->seen, 0, sizeof(locks->seen));
         intern_reset(&locks->names);
-        shares_deinit(&locks->shares);
+        shares_reset(&locks->shares);
         locks->is_over = false;
 }
 

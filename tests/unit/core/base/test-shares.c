@@ -229,3 +229,18 @@ Test(shares, are_told_at_once_and_then_once_an_hour) {
         cr_assert_eq(shares.n_untold, 1);
         shares_deinit(&shares);
 }
+
+Test(shares, are_told_no_sooner_because_all_was_given_back) {
+        const ShareOwner owner = { 1, 1000, 11 };
+        Shares shares = { 0 };
+        Share *share;
+
+        cr_assert_eq(shares_hold(&shares, &owner, 3, &share), 0);
+        cr_assert(shares_tell(&shares, "things", &owner, 5));
+        cr_assert_not(shares_tell(&shares, "things", &owner, 6));
+        shares_reset(&shares);
+        cr_assert_eq(shares_held(&shares), 0);
+        cr_assert_not(shares_tell(&shares, "things", &owner, 7));
+        cr_assert_eq(shares.n_untold, 2);
+        shares_deinit(&shares);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "host/sampling/walks/wait-locks.h"
@@ -123,6 +124,29 @@ Test(wait_locks, classes_are_forgotten_with_a_window_in_which_one_had_no_room) {
         wait_locks_end_window(locks);
         cr_expect_null(wait_locks_find(locks, own, 1, 1, 1));
         cr_expect_str_eq(name_of(other, "evil.Last"), "evil.Last");
+}
+
+/* Whether the end of a window makes the daemon say again what it has said within the hour. */
+Test(wait_locks, the_log_says_once_that_there_was_no_room) {
+        int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+        unsigned n_told = 0;
+        char text[4096];
+        ssize_t n;
+
+        cr_assert_geq(dup2(log, STDERR_FILENO), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                fill();
+                wait_locks_end_window(locks);
+        }
+        cr_assert_geq(dup2(before, STDERR_FILENO), 0);
+        n = pread(log, text, sizeof(text) - 1, 0);
+        cr_assert_geq(n, 0);
+        text[n] = 0;
+        for (const char *at = text; (at = strstr(at, "classes of locks: ")); at++)
+                n_told++;
+        cr_assert_eq(n_told, 1, "%s", text);
+        close(before);
+        close(log);
 }
 
 Test(wait_locks, names_beyond_the_cap_are_left_out) {
