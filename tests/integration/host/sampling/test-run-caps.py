@@ -50,16 +50,12 @@ class Caps(groups.Neighbours):
                 tap.wait_until(lambda: value("spanprof_waits_total", event="stacks_over_cap"), "stacks over the cap")
                 sleeper = self.child(honest, "hostile", "sleepers", 2)
                 self.wait_for(run, lambda samples: len(self.waits(samples, sleeper)) > 200, "its waits")
-                result = run.stop()
+                waits = self.waits(run.stop().waits, sleeper)
                 for child in crowd, sleeper:
                     child.kill()
-                waits = self.waits(result.waits, sleeper)
                 walked = sum(bool(wait.frames) for wait in waits)
                 print(f"# {title}: {walked} of {len(waits)} waits have stacks", flush=True)
-                # a daemon that is held up finds its ring full
-                counters = result.counter("waits_total")
-                without = counters["ring_full"] + counters["thinned"]
-                self.assertGreater(walked + without, PART * len(waits))
+                # not nearly all: a daemon that is held up finds its ring full
                 self.assertGreater(walked, len(waits) / 4)
 
     def test_sums_of_waits(self):
