@@ -19,10 +19,13 @@ def call(command, attributes):
 def find(pid, name):
     """A descriptor of the map, and the size of its keys."""
     for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        info = dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
-        if "map_id" not in info:
+        try:
+            info = dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
+        except FileNotFoundError:       # closed meanwhile
             continue
-        fd = call(GET_FD_BY_ID, struct.pack("<I", int(info["map_id"])))
+        fd = call(GET_FD_BY_ID, struct.pack("<I", int(info["map_id"]))) if "map_id" in info else -1
+        if fd < 0:
+            continue
         room = ctypes.create_string_buffer(INFO_SIZE)
         call(GET_INFO, struct.pack("<IIQ", fd, INFO_SIZE, ctypes.addressof(room)))
         if room.raw[NAME_OFFSET:NAME_OFFSET + NAME_SIZE].split(b"\0")[0].decode() == name:
