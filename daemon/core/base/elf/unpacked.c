@@ -7,7 +7,8 @@
  *        headers of sections ───────────^──────────^
  *
  * libelf unpacks by itself, too, but by zlib, and all sections at once. Of glibc's debug file, two thirds of
- * the time went there, each time that somebody asked for a line.
+ * the time went there, each time that somebody asked for a line. It still does so with what is left packed
+ * here (UNPACKED_MAX_BYTES, zstd), as far as its process may have memory.
  */
 
 #include "core/base/elf/unpacked.h"
