@@ -14,10 +14,14 @@
  * see the middle of that. mProfCycle has the number of the cycle C and a flag that says "moved"; but the flag
  * is set before the move begins, and runtime.GC() moves once more without any change of the number. So:
  *
- *     C, lock ─▶ all buckets ─▶ all buckets again ─▶ C, lock
+ *     C, lock ─▶ all buckets ─▶ C, lock ─▶ all buckets again ─▶ C, lock
  *
- *     C is the same, its flag is set, the lock is free before and after, no bucket has anything left in
- *     future C modulo 3, and `active` is the same in both reads: it is of one moment
+ *     C is the same, its flag is set, the lock is free before, between and after, no bucket has anything left
+ *     in future C modulo 3, and `active` is the same in both reads: it is of one moment
+ *
+ * Who moves has the lock all the time. So a move that both reads see a part of, for its thread was taken from
+ * the CPU, has the lock between them. And of two moves, one in each read, the same counts mean that the first
+ * read saw all of one, and the second nothing of the other: counts only grow.
  *
  * Else the look is one in the midst, and the caller comes again. Until something is published, Go's own
  * profile adds up all four parts. The same is done here, and said: those are counts that go on meanwhile.
@@ -330,9 +334,11 @@ static bool are_counts(const GoHeap *heap) {
 static int read_counts(GoHeap *heap, const Clock *before, GoHeapLook *look) {
         unsigned index = before->cycle % N_FUTURES;
         Pass first, second;
-        Clock after;
+        Clock between, after;
         int r = pass_once(heap, index, false, &first);
 
+        if (!r)
+                r = read_clock(heap, &between);
         if (!r)
                 r = pass_once(heap, index, true, &second);
         look->is_early = !r && !first.has_active && !second.has_active && !first.is_odd && !second.is_odd;
@@ -342,7 +348,8 @@ static int read_counts(GoHeap *heap, const Clock *before, GoHeapLook *look) {
                 r = read_clock(heap, &after);
         if (r)
                 return r;
-        if (!is_still(before, &after) || second.is_other || first.is_odd != second.is_odd)
+        if (!is_still(before, &between) || !is_still(before, &after) || second.is_other ||
+            first.is_odd != second.is_odd)
                 return GO_HEAP_E_MOVING;
         /* nothing writes what is published now */
         if (second.is_odd)
