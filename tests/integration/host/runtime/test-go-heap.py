@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 
 import golang
 import tap
@@ -84,6 +85,15 @@ def stacks_of_raw(text):
         for i, value in enumerate(values.split()):
             stacks[frames][i] += int(value)
     return types, {stack: values for stack, values in stacks.items() if any(values)}
+
+
+def states_of(pid):
+    """{state of a thread}; one that ends meanwhile has none."""
+    try:
+        return {stat.read_text().rpartition(")")[2].split()[0] for stat in
+                pathlib.Path(f"/proc/{pid}/task").glob("*/stat")}
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
 
 
 class HeapCase(tap.TestCase):
@@ -225,16 +235,22 @@ class GoHeap(HeapCase):
         self.tell(child, f"rest {self.directory()}")
         self.check_load(child, 120)
 
+    def stop(self, child):
+        """Returns once each of its threads stands."""
+        os.kill(child.pid, signal.SIGSTOP)
+        tap.wait_until(lambda: states_of(child.pid) == {"T"}, "all threads stand")
+
     def test_stopped_at_any_moment(self):
         """A collection that is stopped in its midst is refused, not half believed."""
         child = self.start_victim(self.build(self.go))
         self.tell(child, f"rest {self.directory()}")
         where, before = self.start_load(child)
         n_counted = 0
-        for _ in range(12):
-            os.kill(child.pid, signal.SIGSTOP)
+        for i in range(12):
+            self.stop(child)
             done = self.run_command([DUMP, child.pid, 2, *where], timeout=120)
             os.kill(child.pid, signal.SIGCONT)
+            time.sleep(0.003 + 0.0017 * i)      # there is a collection each 20 ms: 12 other moments of it
             if done.returncode:
                 self.assertIn("no look counts (1)", done.stderr)
                 continue
