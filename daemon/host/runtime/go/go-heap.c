@@ -43,7 +43,8 @@
 
 enum {
         BLOCK = 64 << 10,               /* bytes that are read at once: buckets lie side by side */
-        N_BLOCKS = 32,
+        /* each P of Go has a chunk of 256 KiB, and the list jumps between them: 64 side by side fit */
+        N_BLOCKS = 256,
         PAGE = 4096,
         N_PAGES = BLOCK / PAGE,
         /* a bucket */
