@@ -5,8 +5,8 @@
  *
  *     java.lang.Thread.run;Work.run;Work.fib 172
  *
- * There is one number a line and no word for what it counts, so all must be of one profile type: CPU time if
- * there is any, else the type with the most events; a notice says that there were others.
+ * There is one number a line and no word for what it counts, so all must be of one profile type
+ * (core/profile/shown.h); a notice says that there were others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include "core/base/data/intern.h"
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
+#include "core/profile/shown.h"
 #include "desk/convert/format.h"
 
 enum { FLUSH = 1 << 20 };
@@ -77,22 +78,13 @@ static bool same_type(const WindowProfile *a, const WindowProfile *b) {
         return a->names.type == b->names.type && a->names.unit == b->names.unit;
 }
 
-static uint64_t rank(const WindowProfile *profile) {
-        return profile->type == PROFILE_CPU ? UINT64_MAX : profile->n_events;
-}
-
 static const WindowProfile *choose(const Convert *convert) {
         const Window *window = convert->window;
-        const WindowProfile *best = NULL;
+        const WindowProfile *best = shown_find(window);
         bool others = false;
 
-        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
-                const WindowProfile *profile = window_get_profile(window, i);
-
-                others |= best && !same_type(best, profile);
-                if (!best || rank(profile) > rank(best))
-                        best = profile;
-        }
+        for (uint32_t i = 0; i < window_n_profiles(window); i++)
+                others |= !same_type(best, window_get_profile(window, i));
         if (others)
                 convert_notice(convert, "folded stacks have one number a line: only %s in %s is written",
                                window_get_string(window, best->names.type, NULL),

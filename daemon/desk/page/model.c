@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/util/error.h"
+#include "core/profile/shown.h"
 
 enum { TITLE_PROCESSES = 3 };
 
@@ -68,13 +69,19 @@ const char *page_get_string(const PageModel *model, uint32_t string) {
         return intern_get(&model->strings, string)->data;
 }
 
+static ShownType type_of(const PageModel *model, uint32_t i) {
+        const PageKind *kind = &model->kinds[i];
+
+        return (ShownType){ kind->is_cpu, page_get_string(model, kind->type), kind->n_events };
+}
+
 uint32_t page_main_kind(const PageModel *model) {
         uint32_t best = 0;
 
         for (uint32_t i = 1; i < model->n_kinds; i++) {
-                const PageKind *a = &model->kinds[i], *b = &model->kinds[best];
+                ShownType a = type_of(model, i), b = type_of(model, best);
 
-                if (a->is_cpu != b->is_cpu ? a->is_cpu : a->n_events > b->n_events)
+                if (shown_compare(&a, &b) > 0)
                         best = i;
         }
         return best;

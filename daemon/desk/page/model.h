@@ -164,7 +164,7 @@ static inline const PageContext *page_get_context(const PageModel *model, uint32
         return intern_get(&model->contexts, context)->data;
 }
 
-/* The kind that is shown first: CPU time if there is any, else the one with the most events. */
+/* The kind that is shown first (core/profile/shown.h). */
 uint32_t page_main_kind(const PageModel *model);
 
 /* The title as text, also of a page that was given none. Return: 0, -ENOMEM. */

@@ -21,6 +21,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/profile/location.h"
+#include "core/profile/shown.h"
 #include "desk/convert/format.h"
 #include "desk/pprof/pprof-fields.h"
 
@@ -348,25 +349,22 @@ static void put_strings(Pprof *pprof) {
         }
 }
 
-/* Whether it is the type that Go's own heap profiles show first. */
-static bool is_in_use(const Window *window, const WindowProfile *profile) {
-        return is_text(window, profile->names.type, "inuse_space");
+static ShownType type_of(const Window *window, const WindowProfile *profile) {
+        return (ShownType){ .is_cpu = nanoseconds(window, profile),
+                            .type = window_get_string(window, profile->names.type, NULL),
+                            .n_events = profile->n_events };
 }
 
 /* A program's own profile has both columns, events and time, already: of equal ones time is shown. */
 static bool is_shown_before(const Window *window, const WindowProfile *profile, const WindowProfile *other) {
-        bool is_cpu = nanoseconds(window, profile), other_is_cpu = nanoseconds(window, other);
+        ShownType type = type_of(window, profile), other_type = type_of(window, other);
+        int order = shown_compare(&type, &other_type);
 
-        if (is_cpu != other_is_cpu)
-                return is_cpu;
-        if (is_in_use(window, profile) != is_in_use(window, other))
-                return is_in_use(window, profile);
-        return profile->n_events > other->n_events ||
-                (profile->n_events == other->n_events && !is_text(window, other->names.unit, "nanoseconds") &&
-                 is_text(window, profile->names.unit, "nanoseconds"));
+        return order > 0 || (!order && !is_text(window, other->names.unit, "nanoseconds") &&
+                             is_text(window, profile->names.unit, "nanoseconds"));
 }
 
-/* The profile that tools shall show: time of CPUs, else memory in use, else the one with the most events. */
+/* The profile that tools shall show (core/profile/shown.h). */
 static const WindowProfile *find_first(const Window *window) {
         const WindowProfile *first = NULL;
 

@@ -14,6 +14,7 @@
 
 #include "core/base/file/file.h"
 #include "core/base/util/error.h"
+#include "core/profile/shown.h"
 #include "desk/report/annotate-page.h"
 #include "desk/report/sheet.h"
 
@@ -66,20 +67,6 @@ static bool is_in_file(Annotation *annotation, uint32_t string) {
                 *match = is_same_file(annotation->path, name) ? 1 : 2;
         }
         return *match == 1;
-}
-
-/* CPU time if there is any, else what has the most events. */
-static const WindowProfile *choose(const Window *window) {
-        const WindowProfile *best = NULL;
-
-        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
-                const WindowProfile *profile = window_get_profile(window, i);
-
-                if (!best || (best->type != PROFILE_CPU && (profile->type == PROFILE_CPU ||
-                                                            profile->n_events > best->n_events)))
-                        best = profile;
-        }
-        return best;
 }
 
 /* A line that a stack has twice counts once in the total. */
@@ -265,7 +252,7 @@ static int annotate(Annotation *annotation, const char *source, const ReportForm
 
 int annotate_print(const Window *window, const char *path, const ReportFormat *format, FILE *out,
                    Text *problem) {
-        Annotation annotation = { .window = window, .path = path, .kind = choose(window) };
+        Annotation annotation = { .window = window, .path = path, .kind = shown_find(window) };
         _cleanup_(freep) char *source = NULL;
         size_t size;
         int r = file_read_regular(path, MAX_SOURCE_BYTES, &source, &size);

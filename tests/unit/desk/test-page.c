@@ -243,6 +243,31 @@ Test(page, sums_values_and_measures_them_by_the_period) {
 }
 
 /* The spans are nearly all of what is left behind their number. */
+/* A profile of Go's heap: all types have the same stacks, and those in use fewer of them. */
+Test(page, shows_memory_in_use_first) {
+        static const char *const types[] = { "alloc_objects", "alloc_space", "inuse_space" };
+        uint32_t resource, profiles[3];
+        PageModel *model;
+        Hand hand;
+
+        cr_assert_eq(window_new(&hand.window, 1000, 0, NULL), 0);
+        cr_assert_eq(window_resource(hand.window, 1, &resource), 0);
+        for (uint32_t i = 0; i < 3; i++) {
+                const WindowProfileNames names = { .type = fill_string(hand.window, types[i]),
+                                                   .unit = fill_string(hand.window, i ? "bytes" : "count") };
+
+                cr_assert_eq(window_profile_named(hand.window, resource, &names, 512, &profiles[i]), 0);
+                FILL(window_sample_untimed(hand.window, profiles[i], hand_stack(&hand, "main"), 0, 0, 8));
+                if (i < 2)
+                        FILL(window_sample_untimed(hand.window, profiles[i], hand_stack(&hand, "main work"),
+                                                   0, 0, 8));
+        }
+        model = model_of(&hand);
+        cr_assert_str_eq(page_get_string(model, model->kinds[page_main_kind(model)].type), "inuse_space");
+        page_model_free(model);
+        window_free(hand.window);
+}
+
 Test(page, is_read_back_where_little_stands_behind_its_spans) {
         const WindowLink span = { .trace_id = { 1 }, .span_id = { 2 } };
         const PageOptions options = { 0 };

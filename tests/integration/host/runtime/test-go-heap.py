@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import golang
+import page_read
 import tap
 
 DUMP = tap.HARNESS / "go-heap-dump"
@@ -298,6 +299,25 @@ class GoHeap(HeapCase):
         done = self.heap(child, "-o", "-", "--format", "folded")
         self.assertRegex(done.stdout, r"(?m)^.*main\.allocate;main\.viaInlined;main\.outer;main\.inner \d+$")
         self.assertNotIn("(all)", done.stdout)
+        self.check_in_use_first(child, done.stdout)
+
+    def check_in_use_first(self, child, folded):
+        """Forms that show one type, or one first, show what is in use, as Go's own do."""
+        look, directory = self.dump(child)[0], self.directory()
+        buckets = [[int(word) for word in line[:3]] for line in look.lines]
+        allocated = sum(size * allocs for size, allocs, _ in buckets)
+        in_use = sum(size * (allocs - frees) for size, allocs, frees in buckets)
+        self.assertLess(in_use, allocated)
+        self.assertEqual(sum(int(line.rpartition(" ")[2]) for line in folded.splitlines()), in_use)
+        self.heap(child, "-o", directory / "heap.html")
+        page = page_read.read(directory / "heap.html")
+        kind = page.meta["mainKind"]
+        self.assertEqual(page.meta["kinds"][kind]["type"], "inuse_space")
+        self.assertEqual(sum(row.value for row in page.rows if row.kind == kind), in_use)
+        self.heap(child, "-o", directory / "heap.svg")
+        picture = (directory / "heap.svg").read_text()
+        self.assertIn("inuse_space", picture)
+        self.assertNotIn("alloc_", picture)
 
     def check_refused(self, child, words):
         done = self.heap(child, expect=1)
