@@ -34,7 +34,7 @@ bool go_heap_said_check(const GoHeapSaid *said) {
         static const GoHeapSizes none = { 0 };
 
         if (said->magic != GO_HEAP_WIRE_MAGIC || said->kind != KIND || said->result < 0 ||
-            said->result >= GO_HEAP_SAID_N || said->is_early > 1 || said->zero)
+            said->result >= GO_HEAP_SAID_N || said->is_early > 1)
                 return false;
         return said->result ? !memcmp(&said->sizes, &none, sizeof(none))
                             : said->rate > 0 && go_heap_sizes_check(&said->sizes);
@@ -191,15 +191,15 @@ static int read_memory(void *userdata, uint64_t address, void *to, uint32_t size
 }
 
 /* Return: 0, GO_HEAP_E_*, -ENOMEM. */
-static int look_until_still(GoHeap *heap, GoHeapLook *look, uint32_t *np) {
+static int look_until_still(GoHeap *heap, GoHeapLook *look) {
         uint64_t end_ns = clock_monotonic_ns() + MAX_LOOKING_NS;
-        unsigned n_damaged = 0;
+        unsigned n = 0, n_damaged = 0;
 
         for (;;) {
                 int r = go_heap_look(heap, look);
 
                 n_damaged = r == GO_HEAP_E_DAMAGED ? n_damaged + 1 : 0;
-                if (++*np >= MAX_LOOKS || clock_monotonic_ns() >= end_ns || n_damaged >= MAX_DAMAGED ||
+                if (++n >= MAX_LOOKS || clock_monotonic_ns() >= end_ns || n_damaged >= MAX_DAMAGED ||
                     (r != GO_HEAP_E_MOVING && r != GO_HEAP_E_DAMAGED))
                         return r;
                 poll(NULL, 0, REST_MS);
@@ -233,7 +233,7 @@ static int read_heap(const ReaderRequest *request, ReaderHandle *handle, const E
         places.rate += request->bias;
         r = go_heap_init(&heap, &places, minor, &memory);
         if (!r)
-                r = look_until_still(&heap, &look, &said->n_looks);
+                r = look_until_still(&heap, &look);
         if (!r)
                 r = go_heap_profile_make(profile, &heap, lines, request->bias);
         if (r == GO_HEAP_E_OFF && !has_function(&lines->functions.table, "runtime.MemProfile") &&

@@ -35,13 +35,11 @@ typedef struct GoHeapSaid {
         uint32_t cycle;                 /* number of the collection whose end it is of */
         int64_t rate;
         uint32_t is_early;              /* nothing was published: GoHeapLook */
-        uint32_t n_looks;
         char version[GO_MAX_VERSION];   /* "" = not told */
         GoHeapSizes sizes;
-        uint32_t zero;
 } GoHeapSaid;
 
-_Static_assert(sizeof(GoHeapSaid) == 88, "no hidden bytes");
+_Static_assert(sizeof(GoHeapSaid) == 80, "no hidden bytes");
 
 extern const WorkerQuestion go_heap_question;
 
