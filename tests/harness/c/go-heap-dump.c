@@ -4,10 +4,12 @@
  * Says what the reader of Go's heap profile finds in a running program, for test-go-heap.py and by hand.
  *
  * usage: go-heap-dump PID LOOKS [START END]
+ *        go-heap-dump PID lock
  *
  * It looks until LOOKS looks were of one moment. Each of these is a line `look CYCLE EARLY TRIES BUCKETS`, and
  * one for each bucket that counts anything: its size, allocs, frees and the addresses of its stack. With
- * START and END only buckets that have an address from there to there, and how many of these instead.
+ * START and END only buckets that have an address from there to there, and how many of these instead. `lock`
+ * says where the lock of the profile lies, which a test holds in place of the program.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -131,8 +133,12 @@ int main(int argc, char **argv) {
         GoHeap heap;
 
         if (argc != 3 && argc != 5)
-                fail("usage: go-heap-dump PID LOOKS [START END]", argc);
+                fail("usage: go-heap-dump PID LOOKS [START END] | PID lock", argc);
         places = find_places(argv[1], &minor);
+        if (!strcmp(argv[2], "lock")) {
+                printf("lock %llx\n", (Wide)places.lock);
+                return 0;
+        }
         if (!reader_handle_open(&handle, atoi(argv[1]), 0))
                 fail("its memory is not readable", 0);
         if (go_heap_init(&heap, &places, minor, &memory))

@@ -20,6 +20,7 @@ DUMP = tap.HARNESS / "go-heap-dump"
 DEPTHS = 20                     # of VictimGoHeap.go, as the next
 SIZES = {64, 128, 256, 512}
 KNOWN = 32                      # addresses of a stack that runtime.MemProfileRecord has
+MOVING = "Go changed the profile during every look; try again"
 OFF = """package main
 
 import (
@@ -200,7 +201,31 @@ class HeapCase(tap.TestCase):
         self.tell(child, "collect")
         return where, before
 
-    def check_load(self, child, n):
+    def totals(self, look):
+        """Of the four types of a file, in their order."""
+        buckets = [[int(word) for word in line[:3]] for line in look.lines]
+        return [sum(allocs for _, allocs, _ in buckets), sum(size * allocs for size, allocs, _ in buckets),
+                sum(allocs - frees for _, allocs, frees in buckets),
+                sum(size * (allocs - frees) for size, allocs, frees in buckets)]
+
+    def heap_totals(self, go, child):
+        """(cycle, totals) of what `heap` says, whose worker looks anew until a look counts."""
+        path = self.directory() / "totals.pb.gz"
+        head = self.heap(child, "-o", path).stdout
+        stacks = stacks_of_raw(self.raw(go, path))[1]
+        return (int(re.search(r"as of the end of a garbage collection \(cycle (\d+)\)", head)[1]),
+                [sum(column) for column in zip(*stacks.values())])
+
+    def check_worker(self, go, child):
+        """Beside a look before it, and one behind it."""
+        before = self.dump(child)[0]
+        cycle, totals = self.heap_totals(go, child)
+        after = self.dump(child)[0]
+        self.assertTrue(before.cycle <= cycle <= after.cycle, (before.cycle, cycle, after.cycle))
+        for one, other, third in list(zip(self.totals(before), totals, self.totals(after)))[:2]:
+            self.assertTrue(one <= other <= third, (one, other, third))
+
+    def check_load(self, go, child, n):
         """Whatever goes on: each look that counts is of one moment."""
         where, before = self.start_load(child)
         looks = self.dump(child, n, *where)
@@ -208,6 +233,7 @@ class HeapCase(tap.TestCase):
         self.assertEqual(len(looks), n)
         self.assertEqual(sums, sorted(sums))
         self.assertGreater(len({look.cycle for look in looks}), 4)
+        self.check_worker(go, child)
 
 
 class GoHeap(HeapCase):
@@ -234,7 +260,7 @@ class GoHeap(HeapCase):
     def test_looks_under_load_are_of_one_moment(self):
         child = self.start_victim(self.build(self.go))
         self.tell(child, f"rest {self.directory()}")
-        self.check_load(child, 120)
+        self.check_load(self.go, child, 120)
 
     def stop(self, child):
         """Returns once each of its threads stands."""
@@ -250,16 +276,36 @@ class GoHeap(HeapCase):
         for i in range(12):
             self.stop(child)
             done = self.run_command([DUMP, child.pid, 2, *where], timeout=120)
+            if done.returncode:
+                self.assertIn("no look counts (1)", done.stderr)
+                self.check_refused(child, MOVING)
+            elif i % 4 == 0:
+                look = self.dump(child)[0]
+                self.assertEqual(self.heap_totals(self.go, child), (look.cycle, self.totals(look)))
             os.kill(child.pid, signal.SIGCONT)
             time.sleep(0.003 + 0.0017 * i)      # there is a collection each 20 ms: 12 other moments of it
             if done.returncode:
-                self.assertIn("no look counts (1)", done.stderr)
                 continue
             one, other = looks_of(done.stdout)
             self.assertEqual(one.lines, other.lines)
             self.check_steps(one, before)
             n_counted += 1
         self.assertGreater(n_counted, 0)
+
+    def test_a_profile_whose_lock_is_held_is_refused(self):
+        """By the test, in place of the program, which stands."""
+        child = self.start_victim(self.build(self.go))
+        self.tell(child, f"rest {self.directory()}")
+        self.stop(child)
+        place = int(self.run_command([DUMP, child.pid, "lock"], expect=0).stdout.split()[1], 16)
+        self.assertIn("(all)", self.heap(child).stdout)
+        with open(f"/proc/{child.pid}/mem", "r+b", buffering=0) as memory:
+            self.assertEqual(os.pread(memory.fileno(), 8, place), bytes(8))
+            os.pwrite(memory.fileno(), b"\1", place)
+            self.check_refused(child, MOVING)
+            os.pwrite(memory.fileno(), b"\0", place)
+        self.assertIn("(all)", self.heap(child).stdout)
+        os.kill(child.pid, signal.SIGCONT)
 
     def test_before_the_first_collection(self):
         directory = self.directory()
@@ -304,9 +350,7 @@ class GoHeap(HeapCase):
     def check_in_use_first(self, child, folded):
         """Forms that show one type, or one first, show what is in use, as Go's own do."""
         look, directory = self.dump(child)[0], self.directory()
-        buckets = [[int(word) for word in line[:3]] for line in look.lines]
-        allocated = sum(size * allocs for size, allocs, _ in buckets)
-        in_use = sum(size * (allocs - frees) for size, allocs, frees in buckets)
+        allocated, _, in_use = self.totals(look)[1:]
         self.assertLess(in_use, allocated)
         self.assertEqual(sum(int(line.rpartition(" ")[2]) for line in folded.splitlines()), in_use)
         self.heap(child, "-o", directory / "heap.html")
