@@ -6,10 +6,11 @@
  * usage: go-heap-dump PID LOOKS [START END]
  *        go-heap-dump PID lock
  *
- * It looks until LOOKS looks were of one moment. Each of these is a line `look CYCLE EARLY TRIES BUCKETS`, and
- * one for each bucket that counts anything: its size, allocs, frees and the addresses of its stack. With
- * START and END only buckets that have an address from there to there, and how many of these instead. `lock`
- * says where the lock of the profile lies, which a test holds in place of the program.
+ * It looks until LOOKS looks were of one moment, for up to 100 seconds. Each of these is a line
+ * `look CYCLE EARLY TRIES BUCKETS`, and one for each bucket that counts anything: its size, allocs, frees and
+ * the addresses of its stack. With START and END only buckets that have an address from there to there, and
+ * how many of these instead. `lock` says where the lock of the profile lies, which a test holds in place of
+ * the program.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "host/runtime/go/go-heap.h"
 #include "host/runtime/go/go-program.h"
@@ -27,6 +29,7 @@
 enum {
         MAX_TABLE = 64 << 20,
         MAX_TRIES = 500,                /* of one look */
+        MAX_SECONDS = 100,              /* of all: less than a test waits */
 };
 
 typedef unsigned long long Wide;
@@ -127,6 +130,7 @@ int main(int argc, char **argv) {
         const struct timespec rest = { .tv_nsec = 1000000 };
         uint64_t start = argc == 5 ? strtoull(argv[3], NULL, 16) : 0;
         uint64_t end = argc == 5 ? strtoull(argv[4], NULL, 16) : 0;
+        uint64_t deadline_ns = clock_monotonic_ns() + MAX_SECONDS * NS_PER_SEC;
         GoHeapPlaces places;
         GoHeapLook look;
         uint32_t minor;
@@ -147,8 +151,11 @@ int main(int argc, char **argv) {
                 unsigned n_tries = 0;
                 int r;
 
-                while ((r = go_heap_look(&heap, &look)) == GO_HEAP_E_MOVING && n_tries++ < MAX_TRIES)
+                while ((r = go_heap_look(&heap, &look)) == GO_HEAP_E_MOVING && n_tries++ < MAX_TRIES) {
+                        if (clock_monotonic_ns() >= deadline_ns)
+                                fail("the time is up; looks that counted", i);
                         nanosleep(&rest, NULL);
+                }
                 if (r)
                         fail("no look counts", r);
                 printf("look %u %d %u %u\n", look.cycle, look.is_early, n_tries + 1, heap.n_buckets);

@@ -24,7 +24,7 @@ class Toolchains(heap.HeapCase):
             with self.subTest(options=options):
                 print(f"# Go 1.{minor} {' '.join(options)}", flush=True)
                 child = self.check_program(go, self.build(go, *options))
-                self.check_load(go, child, 100)
+                self.check_load(go, child, 120)
                 child.kill()
 
     def test_the_releases_are_those_that_are_read(self):
