@@ -121,13 +121,6 @@ typedef struct Row {
         GoHeapValues values;
 } Row;
 
-static void add_values(GoHeapValues *to, const GoHeapValues *values) {
-        to->alloc_objects += values->alloc_objects;
-        to->alloc_bytes += values->alloc_bytes;
-        to->inuse_objects += values->inuse_objects;
-        to->inuse_bytes += values->inuse_bytes;
-}
-
 static int compare_rows(const void *a, const void *b) {
         const GoHeapValues *x = &((const Row *)a)->values, *y = &((const Row *)b)->values;
 
@@ -161,8 +154,8 @@ static int sum_up(const GoHeapAnswer *answer, Row **rowsp, uint32_t *np, GoHeapV
                         break;
                 n = MAX(n, row + 1);
                 rows[row].name = name;
-                add_values(&rows[row].values, &values);
-                add_values(all, &values);
+                go_heap_values_add(&rows[row].values, &values);
+                go_heap_values_add(all, &values);
         }
         intern_deinit(&names);
         if (r < 0)

@@ -309,3 +309,15 @@ GoHeapValues go_heap_values(const GoHeapSample *sample, int64_t rate) {
         scale(sample->allocs - sample->frees, sample->size, rate, &values.inuse_objects, &values.inuse_bytes);
         return values;
 }
+
+static void add(int64_t *to, int64_t value) {
+        if (__builtin_add_overflow(*to, value, to))
+                *to = INT64_MAX;
+}
+
+void go_heap_values_add(GoHeapValues *to, const GoHeapValues *values) {
+        add(&to->alloc_objects, values->alloc_objects);
+        add(&to->alloc_bytes, values->alloc_bytes);
+        add(&to->inuse_objects, values->inuse_objects);
+        add(&to->inuse_bytes, values->inuse_bytes);
+}

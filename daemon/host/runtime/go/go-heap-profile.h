@@ -93,3 +93,6 @@ typedef struct GoHeapValues {
  * size is sampled. @rate: as in GoHeapLook.
  */
 GoHeapValues go_heap_values(const GoHeapSample *sample, int64_t rate);
+
+/* Pure. A sum that is no number of 63 bits becomes the largest one. Values are not below zero. */
+void go_heap_values_add(GoHeapValues *to, const GoHeapValues *values);

@@ -141,6 +141,20 @@ Test(go_heap_profile, values_that_are_too_large_are_cut) {
         cr_assert_eq(go_heap_values(&one, INT64_MAX).alloc_objects, (int64_t)9e18);
 }
 
+/* A hostile program says of two stacks that each holds nearly all that can be said. */
+Test(go_heap_profile, sums_that_are_too_large_are_cut) {
+        const GoHeapValues one = { 1, 2, 3, INT64_C(9000000000000000000) };
+        GoHeapValues sum = { 0 };
+
+        go_heap_values_add(&sum, &one);
+        cr_assert_eq(sum.inuse_bytes, one.inuse_bytes);
+        go_heap_values_add(&sum, &one);
+        cr_assert_eq(sum.alloc_objects, 2);
+        cr_assert_eq(sum.alloc_bytes, 4);
+        cr_assert_eq(sum.inuse_objects, 6);
+        cr_assert_eq(sum.inuse_bytes, INT64_MAX);
+}
+
 #define REFUSED(_change, _back) \
         do { \
                 _change; \
