@@ -151,9 +151,10 @@ def said(samples, stacks, places, frames, text):
     return data + text
 
 
-SAID = said([(64, 3, 1, 0, 3), (16, 9, 9, 1, 2)], [0, 1, 2],
-            [(0x100, 0, 1, 1, 0), (0x200, 1, 2, 0, 0), (0x300, 2, 1, 0, 0)],
-            [(1, 0, 1, 1), (11, 17, 7, 5), (14, 17, 20, 10)], b"\0runtime.m\0in\0out\0a.go\0")
+ROWS = ([(0x100, 0, 1, 1, 0), (0x200, 1, 2, 0, 0), (0x300, 2, 1, 0, 0)],
+        [(1, 0, 1, 1), (11, 17, 7, 5), (14, 17, 20, 10)], b"\0runtime.m\0in\0out\0a.go\0")
+SAID = said([(64, 3, 1, 0, 3), (16, 9, 9, 3, 2)], [0, 1, 2, 1, 2], *ROWS)
+OVERLAP = said([(64, 3, 1, 0, 3), (16, 9, 9, 1, 2)], [0, 1, 2], *ROWS)
 HEAPS = {f"go-1.{minor}": Heap(minor).bytes() for minor in (18, 19, 26, 27)}
 HEAPS |= {
     "early": Heap(26, active=(0, 0)).bytes(), "changes": Heap(27).bytes(3),
@@ -163,7 +164,7 @@ HEAPS |= {
     "other-type": Heap(26).put(AT + 16, 2).bytes(), "more-freed": Heap(26, active=(3, 5)).bytes(),
     "large": Heap(27, active=(1 << 47, 5)).bytes(), "off": Heap(26).put(24, 0).bytes(),
     "no-list": Heap(26).put(16, 0).bytes(), "code": b"\x0b\0" + functions(), "code-1.18": b"\x0a\0" + functions(),
-    "said": b"\x0c\0" + SAID, "said-cut": b"\x0c\0" + SAID[:120],
+    "said": b"\x0c\0" + SAID, "said-cut": b"\x0c\0" + SAID[:120], "said-overlap": b"\x0c\0" + OVERLAP,
 }
 for folder, files in (("goroutines", FILES), ("go-heap", HEAPS)):
     (CORPUS / folder).mkdir(parents=True, exist_ok=True)

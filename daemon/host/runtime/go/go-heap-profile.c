@@ -196,11 +196,15 @@ static bool is_inside(uint32_t at, uint32_t n, uint32_t all) {
         return at <= all && n <= all - at;
 }
 
-static bool check_sample(const GoHeapProfile *profile, const GoHeapSample *sample) {
+/*
+ * @stack: where its stack lies, behind those of the samples before it. If many had one place, few bytes would
+ * be stacks without end for who reads them.
+ */
+static bool check_sample(const GoHeapProfile *profile, const GoHeapSample *sample, uint32_t stack) {
         uint64_t bytes;
 
         return sample->size && sample->allocs && sample->frees <= sample->allocs &&
-                sample->n_stack <= GO_HEAP_MAX_DEPTH &&
+                sample->stack == stack && sample->n_stack <= GO_HEAP_MAX_DEPTH &&
                 is_inside(sample->stack, sample->n_stack, profile->n.n_stacks) &&
                 !__builtin_mul_overflow(sample->allocs, sample->size, &bytes) && bytes <= INT64_MAX / 2;
 }
@@ -208,9 +212,12 @@ static bool check_sample(const GoHeapProfile *profile, const GoHeapSample *sampl
 bool go_heap_profile_check(const GoHeapProfile *profile) {
         const GoHeapSizes *n = &profile->n;
         bool is_sound = go_heap_sizes_check(n) && !profile->text[0] && !profile->text[n->n_text - 1];
+        uint32_t stack = 0;
 
-        for (uint32_t i = 0; i < n->n_samples && is_sound; i++)
-                is_sound = check_sample(profile, &profile->samples[i]);
+        for (uint32_t i = 0; i < n->n_samples && is_sound; i++) {
+                is_sound = check_sample(profile, &profile->samples[i], stack);
+                stack += profile->samples[i].n_stack;
+        }
         for (uint32_t i = 0; i < n->n_stacks && is_sound; i++)
                 is_sound = profile->stacks[i] < n->n_places;
         for (uint32_t i = 0; i < n->n_places && is_sound; i++)

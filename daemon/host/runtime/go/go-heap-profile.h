@@ -27,7 +27,8 @@ enum {
 typedef struct GoHeapSample {
         uint64_t size;                  /* bytes of each object */
         uint64_t allocs, frees;         /* objects, of those that were sampled */
-        uint32_t stack, n_stack;        /* in `stacks`, the innermost first */
+        /* in `stacks`, the innermost first; they lie one behind the other, in the order of samples */
+        uint32_t stack, n_stack;
 } GoHeapSample;
 
 /* A place where stacks call. */

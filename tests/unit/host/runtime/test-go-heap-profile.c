@@ -184,6 +184,20 @@ Test(go_heap_profile, unsound_ones) {
         REFUSED(profile.n.n_samples = GO_HEAP_MAX_BUCKETS + 1, profile.n.n_samples = 1);
 }
 
+/* A worker that lets all samples have one stack would make few bytes to very many. */
+Test(go_heap_profile, stacks_that_overlap) {
+        GoHeapSample samples[] = { { .size = 64, .allocs = 3, .stack = 0, .n_stack = 5 },
+                                   { .size = 64, .allocs = 3, .stack = 5, .n_stack = 3 } };
+
+        profile.samples = samples;
+        profile.n.n_samples = 2;
+        cr_assert(go_heap_profile_check(&profile));
+        REFUSED(samples[1].stack = 0, samples[1].stack = 5);
+        REFUSED(samples[1].stack = 4, samples[1].stack = 5);
+        REFUSED(samples[1].n_stack = 4, samples[1].n_stack = 3);
+        REFUSED(samples[0].n_stack = 4, samples[0].n_stack = 5);
+}
+
 Test(go_heap_profile, what_a_worker_may_say) {
         const GoHeapSaid good = { .magic = GO_HEAP_WIRE_MAGIC, .kind = 1, .rate = 512,
                                   .sizes = { .n_text = 1 } };
