@@ -206,7 +206,7 @@ static bool check_sample(const GoHeapProfile *profile, const GoHeapSample *sampl
         return sample->size && sample->allocs && sample->frees <= sample->allocs &&
                 sample->stack == stack && sample->n_stack <= GO_HEAP_MAX_DEPTH &&
                 is_inside(sample->stack, sample->n_stack, profile->n.n_stacks) &&
-                !__builtin_mul_overflow(sample->allocs, sample->size, &bytes) && bytes <= INT64_MAX / 2;
+                !__builtin_mul_overflow(sample->allocs, sample->size, &bytes) && bytes <= GO_HEAP_MAX_BYTES;
 }
 
 bool go_heap_profile_check(const GoHeapProfile *profile) {

@@ -61,7 +61,6 @@ enum {
 
 #define MAX_ADDRESS (UINT64_C(1) << 47)
 #define MAX_OBJECTS (UINT64_C(1) << 48) /* counts and sizes of objects: their product must fit, too */
-#define MAX_BYTES (UINT64_C(1) << 62)
 
 typedef struct Block {
         uint64_t address;
@@ -325,7 +324,7 @@ static bool are_counts(const GoHeap *heap) {
                 uint64_t bytes;
 
                 if (bucket->frees > bucket->allocs || bucket->allocs > MAX_OBJECTS ||
-                    __builtin_mul_overflow(bucket->allocs, bucket->size, &bytes) || bytes > MAX_BYTES)
+                    __builtin_mul_overflow(bucket->allocs, bucket->size, &bytes) || bytes > GO_HEAP_MAX_BYTES)
                         return false;
         }
         return true;

@@ -20,6 +20,8 @@ enum {
         GO_HEAP_MAX_DEPTH = 1026,       /* addresses of one stack, whatever GODEBUG=profstackdepth says */
 };
 
+#define GO_HEAP_MAX_BYTES (INT64_MAX / 2)   /* of a bucket, all its objects together */
+
 /* Allocations of one size by one stack. */
 typedef struct GoHeapBucket {
         uint64_t address;

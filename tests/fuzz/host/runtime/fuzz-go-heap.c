@@ -65,7 +65,8 @@ static void check_buckets(const GoHeap *heap, const GoHeapLook *look) {
                 uint64_t bytes;
 
                 if (bucket->frees > bucket->allocs || !bucket->size ||
-                    __builtin_mul_overflow(bucket->allocs, bucket->size, &bytes) || bytes > INT64_MAX / 2 ||
+                    __builtin_mul_overflow(bucket->allocs, bucket->size, &bytes) ||
+                    bytes > GO_HEAP_MAX_BYTES ||
                     bucket->n_stack > GO_HEAP_MAX_DEPTH || bucket->stack > heap->n_words ||
                     bucket->n_stack > heap->n_words - bucket->stack)
                         abort();

@@ -378,6 +378,16 @@ Test(go_heap, a_record_that_is_partly_untouched) {
         cr_assert_eq(heap.buckets[N].frees, 2);
 }
 
+/* What counts is what a profile may have, to the byte. */
+Test(go_heap, bytes_that_no_bucket_can_have) {
+        begin_anew();
+        put(bucket_at(2) + 32, UINT64_C(1) << 14);
+        set_counts(2, 0, (UINT64_C(1) << 48) - 1, 0, false);
+        cr_assert_eq(look(), 0);
+        set_counts(2, 0, UINT64_C(1) << 48, 0, false);  /* GO_HEAP_MAX_BYTES + 1 */
+        cr_assert_eq(look(), GO_HEAP_E_DAMAGED);
+}
+
 Test(go_heap, a_list_without_end_is_cut) {
         is_endless = true;
         put(bucket_at(0) + 8, MEMORY + SIZE);
