@@ -216,7 +216,8 @@ static int add_values(Window *window, EventChunk *chunk) {
 static int reserve_event(Window *window, int64_t value) {
         EventChunk *chunk = window->events.last;
 
-        if (window->events.n_times >= MIN(window->limits.max_times, (uint64_t)UINT32_MAX))
+        if (window->events.n_times >= MIN(window->limits.max_times, (uint64_t)UINT32_MAX) ||
+            window->refused >> WINDOW_TIMES & 1)
                 return WINDOW_E_FULL;
         if (!chunk || chunk->n == EVENTS_PER_CHUNK) {
                 if (window->full)

@@ -101,7 +101,7 @@ struct Window {
         uint64_t n_events;
         int closed;
         int full;                       /* over max_bytes: the tables take no new rows */
-        uint32_t refused;               /* tables, by their bits: window_refuse_rows() */
+        uint32_t refused;               /* parts, by their bits: window_refuse_rows() */
         bool has_first_id;
         bool has_inlined;               /* frames that are inlined into others */
         uint8_t first_id[16];           /* id of profile 0 */

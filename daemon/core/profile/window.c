@@ -301,9 +301,10 @@ void window_fill(const Window *window, WindowFill *fill) {
                 size += tables[i].arena.total + tables[i].n_items * sizeof(InternItem);
         }
         fill->parts[WINDOW_MEMORY] = fill_of(size, window->limits.max_bytes);
+        fill->parts[WINDOW_TIMES] = fill_of(window->events.n_times, window->limits.max_times);
         fill->memory = fill_of(window_memory(window), window->limits.max_bytes);
 }
 
 void window_refuse_rows(Window *window, uint32_t parts) {
-        window->refused = parts >> WINDOW_MEMORY & 1 ? WINDOW_ALL_PARTS : parts;
+        window->refused = parts >> WINDOW_MEMORY ? parts | WINDOW_ALL_TABLES : parts;
 }

@@ -397,8 +397,9 @@ enum {
         WINDOW_FILL_MAX = 1 << 20,      /* there is no room */
         WINDOW_N_TABLES = 11,
         WINDOW_MEMORY = WINDOW_N_TABLES,        /* a part of a window, as each of its tables is */
+        WINDOW_TIMES,                           /* the same */
         WINDOW_N_PARTS,
-        WINDOW_ALL_PARTS = (1 << WINDOW_N_PARTS) - 1,   /* bits by their numbers */
+        WINDOW_ALL_TABLES = (1 << WINDOW_N_TABLES) - 1, /* bits by their numbers */
 };
 
 /*
@@ -412,7 +413,7 @@ typedef struct WindowFill {
 void window_fill(const Window *window, WindowFill *fill);
 
 /*
- * Until the next call, tables of @parts are as if they were full, and with WINDOW_MEMORY all are: rows that
- * are there are found, and none is added.
+ * Until the next call, tables of @parts are as if they were full, and with WINDOW_MEMORY or WINDOW_TIMES all
+ * are: rows that are there are found, and none is added. With WINDOW_TIMES there is no event with a time.
  */
 void window_refuse_rows(Window *window, uint32_t parts);

@@ -44,7 +44,7 @@ struct Aggregator {
         Attributes attributes;
         EntryNames entry_names;
         WaitSpread waits;
-        WindowShares shares;
+        WindowShares shares, fine_shares;       /* … of ticks for the flight recorder alone */
         SeenThread seen[SEEN_THREADS];
 };
 
@@ -80,6 +80,7 @@ int aggregator_new(Aggregator **aggregatorp, Frames *frames, uint64_t start_ns) 
         attributes_init(&aggregator->attributes);
         entry_names_init(&aggregator->entry_names);
         wait_spread_init(&aggregator->waits);
+        aggregator->fine_shares.of_half = true;
         r = window_new(&aggregator->window, start_ns, clock_realtime_offset_ns(), NULL);
         if (r)
                 return error_fold(r);
@@ -95,6 +96,7 @@ Aggregator *aggregator_free(Aggregator *aggregator) {
         entry_names_deinit(&aggregator->entry_names);
         wait_spread_deinit(&aggregator->waits);
         window_shares_deinit(&aggregator->shares);
+        window_shares_deinit(&aggregator->fine_shares);
         free(aggregator);
         return NULL;
 }
@@ -228,16 +230,14 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
 
 static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
                enum abi_stack_end *endp, bool *is_latep) {
-        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+        bool is_fine = sample->header->kind == ABI_KIND_FINE;
+        WindowShares *shares = is_fine ? &aggregator->fine_shares : &aggregator->shares;
+        int r = window_shares_begin(shares, aggregator->window, program->process);
 
         if (r)
                 return error_fold(r);
-        if (sample->header->kind != ABI_KIND_FINE ||
-            window_shares_leave_half(&aggregator->shares, aggregator->window))
-                r = add_tick(aggregator, program, sample, endp, is_latep);
-        else
-                r = WINDOW_E_FULL;
-        window_shares_end(&aggregator->shares, aggregator->window);
+        r = add_tick(aggregator, program, sample, endp, is_latep);
+        window_shares_end(shares, aggregator->window);
         return r;
 }
 
@@ -589,6 +589,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         if (r)
                 return error_fold(r);
         window_shares_reset(&aggregator->shares);
+        window_shares_reset(&aggregator->fine_shares);
         window_set_period(window, PROFILE_CPU, period_ns);
         window_set_period(window, PROFILE_CRASHES, 1);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);

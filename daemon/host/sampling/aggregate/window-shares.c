@@ -23,7 +23,6 @@
 #include "core/base/util/macro.h"
 
 enum {
-        CROWDED = WINDOW_FILL_MAX / 4 * 3,
         FEW = WINDOW_FILL_MAX / 1024,   /* a process with less is not read: that takes 50 µs */
 };
 
@@ -123,24 +122,28 @@ static int judge(WindowShares *shares, WindowHolder *holder, size_t part, uint32
         share = holder->parts[part].share;
         *mayp = share_held_by_group(share) <= n_left;
         if (!*mayp)
-                shares_tell(&shares->parts[part], "rows of a window", share_owner(share),
-                            clock_monotonic_ns());
+                shares_tell(&shares->parts[part],
+                            shares->of_half ? "rows of a window for the flight recorder" : "rows of a window",
+                            share_owner(share), clock_monotonic_ns());
         return 0;
 }
 
 /* *refusedp: parts that it may not add to. */
 static int judge_all(WindowShares *shares, WindowHolder *holder, uint32_t *refusedp) {
+        const uint32_t max = shares->of_half ? WINDOW_FILL_MAX / 2 : WINDOW_FILL_MAX;
         const WindowFill *fill = &shares->before;
         int r = 0;
 
         for (size_t i = 0; i < WINDOW_N_PARTS && !r; i++) {
                 uint32_t n = i == WINDOW_MEMORY ? fill->memory : fill->parts[i];
-                bool may_add = true;
+                bool may_add = n < max;
 
-                if (n >= CROWDED)
-                        r = judge(shares, holder, i, WINDOW_FILL_MAX - n, &may_add);
+                if (may_add && n >= max / 4 * 3)
+                        r = judge(shares, holder, i, max - n, &may_add);
                 *refusedp |= (uint32_t)!may_add << i;
         }
+        if (shares->of_half && *refusedp >> WINDOW_MEMORY & 1)  /* an event takes memory */
+                *refusedp |= 1u << WINDOW_TIMES;
         return r;
 }
 
@@ -166,19 +169,8 @@ int window_shares_begin(WindowShares *shares, Window *window, const Process *pro
         if (r)
                 return error_fold(r);
         window_refuse_rows(window, refused);
-        shares->refused = refused;
         shares->filling = holder;
         return 0;
-}
-
-bool window_shares_leave_half(const WindowShares *shares, Window *window) {
-        uint32_t refused = shares->refused;
-
-        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
-                refused |= (uint32_t)(shares->before.parts[i] >= WINDOW_FILL_MAX / 2) << i;
-        window_refuse_rows(window, refused);
-        return shares->before.parts[WINDOW_MEMORY] < WINDOW_FILL_MAX / 2 &&
-                shares->before.memory < WINDOW_FILL_MAX / 2;
 }
 
 void window_shares_end(WindowShares *shares, Window *window) {

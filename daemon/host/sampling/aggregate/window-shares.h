@@ -5,8 +5,12 @@
  * Window Shares
  *
  * Who has filled how much of a window: attributes, spans, stacks and names are rows of tables that all
- * processes share, and so is the memory. Once one of these is three quarters full, a control group that has
- * more of it than is left adds no more there: its samples that need such a row are lost, and no others are.
+ * processes share, and so are the times and the memory. Once one of these is three quarters full, a control
+ * group that has more of it than is left adds no more there: its samples that need such a row are lost, and
+ * no others are.
+ *
+ * Ticks for the flight recorder alone have shares of their own, of one half of each. What they fill is not
+ * held against their process when it adds what is exported.
  */
 
 #include <stdbool.h>
@@ -20,25 +24,19 @@
 typedef struct WindowHolder WindowHolder;
 
 typedef struct WindowShares {
+        bool of_half;                   /* set at first: the other half of each part is for others */
         Shares parts[WINDOW_N_PARTS];   /* shares of each holder, of parts that are crowded */
         bool is_crowded[WINDOW_N_PARTS];
         Hashmap holders;                /* generation of a process → WindowHolder */
         WindowHolder *filling;          /* the process that is being added; NULL = none is */
         WindowFill before;              /* window_fill() then */
-        uint32_t refused;               /* parts that it may not add to */
 } WindowShares;
 
-/* All zeros is that of an empty window. */
+/* All zeros, but for @of_half, is that of an empty window. */
 void window_shares_deinit(WindowShares *shares);
 
 /* Around what adds rows of @process to @window. Return: 0, -ENOMEM. */
 int window_shares_begin(WindowShares *shares, Window *window, const Process *process);
-
-/*
- * What is added until then leaves each half of a table, and of the memory, to others. Return: false = half of
- * the memory is filled, and nothing may be added.
- */
-bool window_shares_leave_half(const WindowShares *shares, Window *window);
 void window_shares_end(WindowShares *shares, Window *window);
 
 /* Another window begins, without rows. */

@@ -668,14 +668,20 @@ Test(aggregate, gives_a_program_that_executes_itself_one_resource) {
 }
 
 /* A sample of a new thread is a new set of attributes. */
-static void add_of_thread(Bench *bench, uint32_t pid, uint64_t generation, uint32_t tid) {
+static void add_kind_of_thread(Bench *bench, enum abi_kind kind, uint32_t pid, uint64_t generation,
+                               uint32_t tid) {
         struct abi_sample header = sample(2000);
 
         bench->process.pid = pid;
         bench->process.generation = generation;
+        header.kind = (uint8_t)kind;
         header.tgid = pid;
         header.tid = tid;
         add(bench, &header);
+}
+
+static void add_of_thread(Bench *bench, uint32_t pid, uint64_t generation, uint32_t tid) {
+        add_kind_of_thread(bench, ABI_KIND_CPU, pid, generation, tid);
 }
 
 Test(aggregate, a_process_that_fills_a_window_leaves_room_for_others) {
@@ -702,6 +708,28 @@ Test(aggregate, a_process_that_fills_a_window_leaves_room_for_others) {
         window_free(window);
         add_of_thread(&bench, nobody, 1, all + 1);
         cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), n_lost + 1, "the next window is empty");
+        bench_deinit(&bench);
+}
+
+/* The flight recorder's are not held against it. */
+Test(aggregate, a_process_with_many_fine_ticks_has_the_room_that_it_would_have_without) {
+        const uint32_t nobody = 1 << 30, all = 30000, others = 16000, own = 11000;
+        uint64_t n_lost;
+        Bench bench;
+
+        bench_init(&bench);
+        for (uint32_t i = 1; i <= all; i++)
+                add_kind_of_thread(&bench, ABI_KIND_FINE, nobody, 1, i);
+        n_lost = stat_get(COUNTER_FINE_WINDOW_FULL);
+        cr_assert_gt(n_lost, all / 10, "it leaves some of the half, too");
+        cr_assert_lt(n_lost, all / 4);
+        for (uint32_t i = 1; i <= others; i++)
+                add_of_thread(&bench, (uint32_t)getpid(), 2, all + i);
+        for (uint32_t i = 1; i <= own; i++)
+                add_of_thread(&bench, nobody, 1, all + others + i);
+        cr_assert_eq(stat_get(COUNTER_LOST_WINDOW_FULL), 0);
+        add_kind_of_thread(&bench, ABI_KIND_FINE, (uint32_t)getpid(), 2, all + others + own + 1);
+        cr_assert_eq(stat_get(COUNTER_FINE_WINDOW_FULL), n_lost + 1, "half is full");
         bench_deinit(&bench);
 }
 

@@ -19,7 +19,7 @@ static void bench_init(Bench *bench) {
 
         stat_reset();
         *bench = (Bench){ 0 };
-        limits.max_strings = limits.max_links = ROWS;
+        limits.max_strings = limits.max_links = limits.max_times = ROWS;
         limits.max_bytes = BYTES;
         cr_assert_eq(window_new(&bench->window, 1, 0, &limits), 0);
 }
@@ -61,6 +61,16 @@ static int add_stack(Window *window, uint32_t pid, uint32_t number) {
                 words[i] = (FrameWord)FRAME_MARK_UNKNOWN << 61 | (pid + i);
         words[0] += number;
         return window_stack(window, words, DEPTH, &index);
+}
+
+/* An event at a row that is there, or the first one. */
+static int add_event(Window *window, uint32_t pid, uint32_t number) {
+        uint32_t resource, profile;
+        int r = window_resource(window, 1, &resource);
+
+        if (!r)
+                r = window_profile(window, resource, PROFILE_FINE, &profile);
+        return r ? r : window_sample(window, profile, 0, 0, 0, 1, number);
 }
 
 typedef int (*AddRow)(Window *window, uint32_t pid, uint32_t number);
@@ -143,5 +153,69 @@ Test(window_shares, who_fills_the_memory_leaves_room_for_others) {
         cr_assert_eq(add(&bench, &nobody, add_string, 0, 1), 0);
         cr_assert_eq(add(&bench, &process, add_stack, few, few), few);
         cr_assert_eq(add(&bench, &process, add_string, 0, 1), 1);
+        bench_deinit(&bench);
+}
+
+/* Times are no rows, but there are only so many. */
+Test(window_shares, who_has_most_times_leaves_some_to_others) {
+        const Process process = own(2);
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(add(&bench, &nobody, add_event, 0, ROWS), ROWS / 4 * 3);
+        cr_assert_eq(add(&bench, &nobody, add_string, 0, 1), 0, "no row of a sample that is lost");
+        cr_assert_eq(add(&bench, &process, add_event, 0, ROWS / 10), ROWS / 10);
+        bench_deinit(&bench);
+}
+
+static void check_half(AddRow add_row, uint32_t n_all) {
+        const Process process = own(2);
+        const uint32_t max = n_all / 2;
+        WindowFill fill;
+        uint32_t n;
+        Bench bench;
+
+        bench_init(&bench);
+        bench.shares.of_half = true;
+        n = add(&bench, &nobody, add_row, 0, n_all);
+        cr_assert(n > max * 6 / 10 && n < max * 9 / 10, "one has %u of %u", n, max);
+        n = add(&bench, &process, add_row, n_all, max / 10);
+        cr_assert_eq(n, max / 10, "another goes on");
+        add(&bench, &process, add_row, n_all, n_all);
+        window_fill(bench.window, &fill);
+        for (int i = 0; i < WINDOW_N_PARTS; i++)
+                cr_assert_leq(fill.parts[i], WINDOW_FILL_MAX / 2 + WINDOW_FILL_MAX / 100, "part %d", i);
+        /* what is exported has shares of its own, in which nobody has anything so far */
+        window_shares_reset(&bench.shares);
+        bench.shares.of_half = false;
+        cr_assert_eq(add(&bench, &nobody, add_row, 3 * n_all, n_all / 8), n_all / 8);
+        bench_deinit(&bench);
+}
+
+Test(window_shares, half_of_a_table_is_left_to_others) {
+        check_half(add_string, ROWS);
+        check_half(add_link, ROWS);
+}
+
+Test(window_shares, half_of_the_times_is_left_to_others) {
+        check_half(add_event, ROWS);
+}
+
+Test(window_shares, half_of_the_memory_is_left_to_others) {
+        check_half(add_stack, BYTES / (DEPTH * (int)sizeof(FrameWord)));
+}
+
+/* An event takes memory, though all its rows may be there. */
+Test(window_shares, no_event_is_added_once_half_of_the_memory_is_filled) {
+        Bench bench;
+
+        bench_init(&bench);
+        cr_assert_eq(add(&bench, &nobody, add_event, 0, 1), 1);
+        add(&bench, &nobody, add_stack, 0, ROWS);
+        window_shares_reset(&bench.shares);
+        cr_assert_eq(add(&bench, &nobody, add_event, 1, 1), 1);
+        window_shares_reset(&bench.shares);
+        bench.shares.of_half = true;
+        cr_assert_eq(add(&bench, &nobody, add_event, 2, 1), 0);
         bench_deinit(&bench);
 }
