@@ -168,6 +168,10 @@ void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[st
         memcpy(window->profiles[profile].id, id, 16);
 }
 
+void window_renew_profile_id(Window *window, uint32_t profile) {
+        make_id(window, profile, window->profiles[profile].id);
+}
+
 const WindowProfile *window_get_profile(const Window *window, uint32_t index) {
         return &window->profiles[index];
 }

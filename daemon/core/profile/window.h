@@ -296,6 +296,9 @@ void window_set_profile_payload(Window *window, uint32_t profile, const char *fo
 /* Gives a profile the id that it was read with. */
 void window_set_profile_id(Window *window, uint32_t profile, const uint8_t id[static 16]);
 
+/* Gives it an id that no other has had, as if it were made in this window. */
+void window_renew_profile_id(Window *window, uint32_t profile);
+
 /* One event, at @time_ns, with @value (what it counts is the profile's matter). */
 int window_sample(Window *window, uint32_t profile, uint32_t stack, uint32_t attributes, uint32_t link,
                   int64_t value, uint64_t time_ns);

@@ -43,20 +43,24 @@ static int read_request(const RecorderRequest *request, Window *window, uint64_t
         return r;
 }
 
-/* Return: 0, WINDOW_E_FULL, -ENOMEM. */
+/*
+ * Profiles of another type are others, and so are those of a second ask: a reader drops a profile whose id it
+ * has seen. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
 static int rename_types(Window *window) {
-        int r = 0;
-
-        for (uint32_t i = 0; i < window_n_profiles(window) && !r; i++) {
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
                 WindowProfileNames names = window_get_profile(window, i)->names;
+                const char *known = window_get_string(window, names.type, NULL);
                 char type[TYPE_MAX];
-                int size = snprintf(type, sizeof(type), KEPT "%s", window_get_string(window, names.type, NULL));
+                int r, size = snprintf(type, sizeof(type), KEPT "%s", known);
 
                 r = window_string(window, type, (size_t)MIN(size, TYPE_MAX - 1), &names.type);
-                if (!r)
-                        window_rename_profile(window, i, &names);
+                if (r)
+                        return r;
+                window_rename_profile(window, i, &names);
+                window_renew_profile_id(window, i);
         }
-        return r;
+        return 0;
 }
 
 static int say_why(Window *window, const char *reason) {

@@ -244,6 +244,42 @@ Test(recorder, ships_what_is_meant_as_a_type_of_its_own) {
         recorder_free(recorder);
 }
 
+static void read_id(const RecorderRequest *request, uint8_t id[static 16]) {
+        OtlpRequest *decoded;
+        uint8_t *data;
+        char where[64];
+        size_t size;
+
+        cr_assert_eq(gzip_expand(request->data, request->size, RECORDER_REQUEST_BYTES, &data, &size), 0);
+        cr_assert_eq(otlp_decode_request(data, size, &decoded, where, sizeof(where)), 0);
+        cr_assert_eq(decoded->resource_profiles[0]->scope_profiles[0]->profiles[0]->profile_id.len, 16);
+        memcpy(id, decoded->resource_profiles[0]->scope_profiles[0]->profiles[0]->profile_id.data, 16);
+        otlp_request_freep(&decoded);
+        free(data);
+}
+
+/* A reader drops a profile that it has seen, by its id. */
+Test(recorder, ships_profiles_with_ids_of_their_own_each_time) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+        uint8_t ids[3][16];
+        RecorderAsk asked;
+        Seen seen;
+
+        add(recorder, 100, 5, 1);
+        seen = ask(recorder, "");
+        read_id(seen.last, ids[0]);
+        cr_assert_eq(recorder_ask_parse("", &asked), 0);
+        for (int i = 1; i < 3; i++) {
+                Window *window;
+
+                cr_assert_eq(recorder_keep(seen.last, &asked, &window), 0);
+                memcpy(ids[i], window_get_profile(window, 0)->id, 16);
+                window_free(window);
+        }
+        cr_assert(memcmp(ids[0], ids[1], 16) && memcmp(ids[0], ids[2], 16) && memcmp(ids[1], ids[2], 16));
+        recorder_free(recorder);
+}
+
 Test(recorder, ships_nothing_of_bytes_that_are_no_request) {
         uint8_t data[] = "no gzip";
         const RecorderRequest request = { .data = data, .size = sizeof(data) };
