@@ -148,6 +148,7 @@ static void prepare(Session *session) {
         int r;
 
         config->delivery.interval_ns = session->options->interval_ns;
+        config->sampling.recorder_ns = 0;           /* a file of `run` may ask for one */
         strcpy(config->form.symbols, "local");       /* in place of "remote", which is longer */
         if (session->command.pid) {
                 session->root = (uint32_t)session->command.pid;
