@@ -732,7 +732,7 @@
         X(RECORDER_KEEPS, "recorder_keeps_total", "event=\"asked\"", \
           "times that what the recorder has of something was asked to be shipped") \
         X(RECORDER_KEEPS_REFUSED, "recorder_keeps_total", "event=\"refused\"", \
-          "the same that were refused, as too many others were not done yet, or given up at the stop") \
+          "the same that were refused, as a receiver failed or too many others were not done yet, or given up at the stop") \
         X(RECORDER_SHIPPED, "recorder_shipped_events_total", "", \
           "samples and waits that went from the recorder to the receivers: not in samples_delivered_total") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \

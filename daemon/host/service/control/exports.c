@@ -201,6 +201,14 @@ size_t exports_queued_bytes(const Exports *exports) {
         return n;
 }
 
+bool exports_are_failing(const Exports *exports) {
+        bool are_failing = false;
+
+        for (size_t i = 0; i < exports->n; i++)
+                are_failing |= exporter_is_failing(exports->items[i].exporter);
+        return are_failing;
+}
+
 uint64_t exports_unsaved_events(const Exports *exports) {
         uint64_t n = 0;
 

@@ -43,6 +43,9 @@ uint64_t exports_queued_events(const Exports *exports);
 size_t exports_lacking_spools(const Exports *exports);  /* receivers whose spool could not be used */
 size_t exports_queued_bytes(const Exports *exports);
 
+/* Whether the last request to one of them has failed. */
+bool exports_are_failing(const Exports *exports);
+
 /* Bytes of all requests so far, at the receiver to which most goes. */
 uint64_t exports_submitted_bytes(const Exports *exports);
 

@@ -10,7 +10,8 @@
  *
  * Who asks gets one request at a time, which is 2 MiB at most: an answer is a copy, and the cap of the
  * recorder counts none. What is shipped is read back and filtered here, one request each turn of the loop, so
- * that samples are read meanwhile. The recorder outlives a reload, as what it has was sampled before.
+ * that samples are read meanwhile, and not while much else waits for the receivers. The recorder outlives a
+ * reload, as what it has was sampled before.
  */
 
 #include "host/service/run/stages.h"
@@ -57,12 +58,6 @@ static int make(Daemon *daemon) {
                  config->recorder_ns / NS_PER_SEC,
                  (uint32_t)config->frequency * config_ticks_per_sample(daemon->config),
                  max_bytes(daemon) >> 20);
-        return 0;
-}
-
-static int second(Daemon *daemon) {
-        if (daemon->stages.recorder)
-                recorder_expire(daemon->stages.recorder, clock_read_ns(CLOCK_REALTIME));
         return 0;
 }
 
@@ -136,23 +131,41 @@ static int take_number(void *userdata, const RecorderRequest *request, uint64_t 
         return 1;
 }
 
+/* It was asked for: no frequency is lowered for its bytes. */
 static int ship(Daemon *daemon, const RecorderRequest *request, const RecorderAsk *ask) {
         _cleanup_(window_freep) Window *window = NULL;
+        uint64_t n_before = exports_submitted_bytes(daemon->stages.exports);
         int r = recorder_keep(request, ask, &window);
 
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_RECORDER_SHIPPED, window_n_events(window));
-        return exports_window(daemon->stages.exports, window, NULL);
+        r = exports_window(daemon->stages.exports, window, NULL);
+        daemon->limits.sent_bytes += exports_submitted_bytes(daemon->stages.exports) - n_before;
+        return r;
 }
 
-/* Ships one request of the first ask. */
+/* What the receivers take late would displace the export, in memory and in a spool. */
+static bool must_wait(const Daemon *daemon) {
+        return exports_are_failing(daemon->stages.exports) ||
+                exports_queued_bytes(daemon->stages.exports) >= RECORDER_REQUEST_BYTES;
+}
+
+static int set_turns(const DaemonKeeps *keeps, int enabled) {
+        int r = sd_event_source_set_enabled(keeps->turn, enabled);
+
+        return r < 0 ? error_origin(r) : 0;
+}
+
+/* Ships one request of the first ask. Those that must wait go on with the next second. */
 static int on_keep(sd_event_source *source, void *userdata) {
         Daemon *daemon = userdata;
         DaemonKeeps *keeps = &daemon->keeps;
         uint64_t number = keeps->items[0].next;
-        int r = 0;
+        int r;
 
+        if (must_wait(daemon))
+                return set_turns(keeps, SD_EVENT_OFF);
         if (recorder_each(daemon->stages.recorder, &keeps->items[0].ask.query, take_number, &number) &&
             number < keeps->items[0].end) {
                 keeps->items[0].next = number + 1;
@@ -161,9 +174,7 @@ static int on_keep(sd_event_source *source, void *userdata) {
         }
         keeps->n--;
         memmove(keeps->items, keeps->items + 1, keeps->n * sizeof(*keeps->items));
-        if (!keeps->n)
-                r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
-        return r < 0 ? error_origin(r) : 0;
+        return keeps->n ? 0 : set_turns(keeps, SD_EVENT_OFF);
 }
 
 /* Samples come first: this waits while the rings are read. */
@@ -174,8 +185,8 @@ static int begin_turns(Daemon *daemon) {
         if (r >= 0)
                 r = sd_event_source_set_priority(keeps->turn, SD_EVENT_PRIORITY_IDLE);
         if (r >= 0)
-                r = sd_event_source_set_enabled(keeps->turn, SD_EVENT_ON);
-        return r < 0 ? error_origin(r) : 0;
+                r = sd_event_source_set_exit_on_failure(keeps->turn, true);
+        return r < 0 ? error_origin(r) : set_turns(keeps, SD_EVENT_ON);
 }
 
 static int keep(Daemon *daemon, const char *path, Text *page) {
@@ -193,12 +204,23 @@ static int keep(Daemon *daemon, const char *path, Text *page) {
                 text_printf(page, "there is enough to ship already: ask again in a moment\n");
                 return 503;
         }
+        if (exports_are_failing(daemon->stages.exports)) {
+                stat_add(COUNTER_RECORDER_KEEPS_REFUSED, 1);
+                text_printf(page, "a receiver fails: ask again when it takes profiles, or write a file with -o\n");
+                return 503;
+        }
         if (begin_turns(daemon))
                 return 500;
         keeps->items[keeps->n].ask = ask;
         keeps->items[keeps->n].next = 0;
         keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
         return 200;
+}
+
+static int second(Daemon *daemon) {
+        if (daemon->stages.recorder)
+                recorder_expire(daemon->stages.recorder, clock_read_ns(CLOCK_REALTIME));
+        return daemon->keeps.n ? set_turns(&daemon->keeps, SD_EVENT_ON) : 0;
 }
 
 static void stop(Daemon *daemon) {
