@@ -26,7 +26,7 @@
 #include "desk/cli/time-option.h"
 #include "host/cli/cli.h"
 #include "host/service/control/control.h"
-#include "host/service/recorder/recorder.h"
+#include "host/service/recorder/recorder-ask.h"
 
 enum {
         GONE = 410,                     /* HTTP */
@@ -143,6 +143,10 @@ static int get_all(Keep *keep) {
         for (const char *line = list.data; !r && line && *line; line = strchr(line, '\n') + 1) {
                 uint64_t number;
 
+                if (!strcmp(line, RECORDER_LIST_MORE "\n")) {
+                        log_notice("there are more parts than these: ask for a shorter time");
+                        break;
+                }
                 if (sscanf(line, "%" SCNu64, &number) != 1 || !strchr(line, '\n')) {
                         log_error("what the daemon says is no list");
                         return STATUS_FAILURE;

@@ -17,6 +17,10 @@
 
 #include "host/service/recorder/recorder.h"
 
+/* A list that is longer ends with the last line. */
+enum { RECORDER_LIST_LINES = 32 << 10 };
+#define RECORDER_LIST_MORE "more"
+
 typedef struct RecorderAsk {
         RecorderQuery query;            /* words that choose windows; samples go by all of this */
         bool has_span;

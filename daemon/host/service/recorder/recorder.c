@@ -272,7 +272,7 @@ static bool is_meant(const RecorderWindow *window, const RecorderQuery *query) {
 int recorder_each(const Recorder *recorder, const RecorderQuery *query, RecorderVisit visit, void *userdata) {
         int r = 0;
 
-        for (uint32_t i = 0; i < recorder->n_windows; i++) {
+        for (uint32_t i = 0; i < recorder->n_windows && !r; i++) {
                 const RecorderWindow *window = recorder->windows[i];
 
                 for (uint32_t j = 0; is_meant(window, query) && j < window->n_requests && !r; j++)

@@ -17,7 +17,7 @@
 
 enum {
         RECORDER_MAX_BYTES = 64 << 20,
-        RECORDER_REQUEST_BYTES = 2 << 20,       /* bytes of one request, before it is packed */
+        RECORDER_REQUEST_BYTES = 256 << 10,     /* bytes of one request, before it is packed */
 };
 
 typedef struct Recorder Recorder;

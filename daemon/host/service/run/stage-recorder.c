@@ -4,11 +4,12 @@
  * The flight recorder, with --recorder: takes each window once it was exported, and hands out what it has.
  *
  *     POST /recorder/close       ends the window, so that all until now is in the recorder
- *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE
+ *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE; the last
+ *                                line is `more` where there are more than 32,768
  *     GET  /recorder/get/NUMBER  one of these: an OTLP request, packed by gzip
  *     POST /recorder/keep/…      ends the window, then ships what is meant to the receivers, as kept_… types
  *
- * Who asks gets one request at a time, which is 2 MiB at most: an answer is a copy, and the cap of the
+ * Who asks gets one request at a time, which is 256 KiB at most: an answer is a copy, and the cap of the
  * recorder counts none. What is shipped is read back and filtered here, one request each turn of the loop, so
  * that samples are read meanwhile, and not while much else waits for the receivers. The recorder outlives a
  * reload, as what it has was sampled before.
@@ -69,8 +70,20 @@ int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
         return recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
 }
 
+typedef struct List {
+        Text *page;
+        uint32_t n;
+} List;
+
 static int list_request(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
-        text_printf(userdata, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %zu\n", request->number, start_ns, end_ns,
+        List *list = userdata;
+
+        if (list->n == RECORDER_LIST_LINES) {
+                text_printf(list->page, RECORDER_LIST_MORE "\n");
+                return 1;
+        }
+        list->n++;
+        text_printf(list->page, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %zu\n", request->number, start_ns, end_ns,
                     request->size);
         return 0;
 }
@@ -88,7 +101,7 @@ static int show_list(const Recorder *recorder, const char *path, Text *page) {
         int status = parse(path, &ask, page);
 
         if (status == 200)
-                recorder_each(recorder, &ask.query, list_request, page);
+                recorder_each(recorder, &ask.query, list_request, &(List){ page, 0 });
         return status;
 }
 

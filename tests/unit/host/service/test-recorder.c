@@ -150,6 +150,24 @@ Test(recorder, finds_windows_by_trace_and_time) {
         recorder_free(recorder);
 }
 
+static int see_one(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
+        ++*(int *)userdata;
+        return 7;
+}
+
+Test(recorder, visits_none_after_one_that_says_stop) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+        RecorderAsk asked;
+        int n = 0;
+
+        add(recorder, 100, 5, 1);
+        add(recorder, 115, 5, 1);
+        cr_assert_eq(recorder_ask_parse("", &asked), 0);
+        cr_assert_eq(recorder_each(recorder, &asked.query, see_one, &n), 7);
+        cr_assert_eq(n, 1);
+        recorder_free(recorder);
+}
+
 Test(recorder, forgets_what_is_too_old) {
         uint64_t n_aged = stat_get(COUNTER_RECORDER_AGED), n_dropped = stat_get(COUNTER_RECORDER_DROPPED);
         Recorder *recorder = make(30, RECORDER_MAX_BYTES);
