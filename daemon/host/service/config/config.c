@@ -211,7 +211,8 @@ uint32_t config_ticks_per_sample(const Config *config) {
 
         if (!config->sampling.recorder_ns)
                 return 1;
-        return (uint32_t)MAX((fine + frequency / 2) / frequency, UINT64_C(1));
+        fine = MIN((fine + frequency / 2) / frequency, CONFIG_MAX_TICKS / frequency);
+        return (uint32_t)MAX(fine, UINT64_C(1));
 }
 
 bool config_has_runtime(const Config *config, const char *name) {

@@ -282,7 +282,12 @@ _printf_(2, 3) int config_complain(Text *errors, const char *format, ...);
  */
 int config_add_export(Config *config, const char *name, ConfigExport **exportp);
 
-/* Ticks of a CPU for one that is exported, by recorder_frequency, about. 1 without a flight recorder. */
+enum { CONFIG_MAX_TICKS = 10000 };      /* Hz */
+
+/*
+ * Ticks of a CPU for one that is exported: recorder_frequency, about, and CONFIG_MAX_TICKS at most. Without a
+ * flight recorder it is 1.
+ */
 uint32_t config_ticks_per_sample(const Config *config);
 
 /* Whether frames of the runtime @name are to be walked. */

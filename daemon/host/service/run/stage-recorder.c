@@ -4,8 +4,8 @@
  * The flight recorder, with --recorder: takes each window once it was exported, and hands out what it has.
  *
  *     POST /recorder/close       ends the window, so that all until now is in the recorder
- *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE; the last
- *                                line is `more` where there are more than 32,768
+ *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE; after
+ *                                32,768 of them, `more`
  *     GET  /recorder/get/NUMBER  one of these: an OTLP request, packed by gzip
  *     POST /recorder/keep/…      ends the window, then ships what is meant to the receivers, as kept_… types
  *
@@ -39,21 +39,28 @@ static size_t max_bytes(const Daemon *daemon) {
         return (size_t)MIN((uint64_t)RECORDER_MAX_BYTES, most / 4);
 }
 
-static int make(Daemon *daemon) {
-        const ConfigSampling *config = &daemon->config->sampling;
-        DaemonTotals *totals = daemon->totals;
-        int r = 0;
+static bool is_wanted(const Daemon *daemon) {
+        return !daemon->sink && daemon->config->sampling.recorder_ns;
+}
 
-        if (daemon->sink || !config->recorder_ns) {
-                totals->recorder = recorder_free(totals->recorder);
+/* What a reload's predecessor has stays as it is: the new configuration may still be refused. */
+static int make(Daemon *daemon) {
+        DaemonTotals *totals = daemon->totals;
+        int r = is_wanted(daemon) && !totals->recorder ? recorder_new(&totals->recorder) : 0;
+
+        if (!r && is_wanted(daemon))
+                daemon->stages.recorder = totals->recorder;
+        return error_fold(r);
+}
+
+static int start(Daemon *daemon) {
+        const ConfigSampling *config = &daemon->config->sampling;
+
+        if (!is_wanted(daemon)) {
+                daemon->totals->recorder = recorder_free(daemon->totals->recorder);
                 return 0;
         }
-        if (!totals->recorder)
-                r = recorder_new(&totals->recorder);
-        if (r)
-                return error_fold(r);
-        daemon->stages.recorder = totals->recorder;
-        recorder_set_limits(totals->recorder, config->recorder_ns, max_bytes(daemon),
+        recorder_set_limits(daemon->stages.recorder, config->recorder_ns, max_bytes(daemon),
                             clock_read_ns(CLOCK_REALTIME));
         log_info("a flight recorder keeps %" PRIu64 " s at %u Hz, in %zu MiB at most",
                  config->recorder_ns / NS_PER_SEC,
@@ -280,6 +287,7 @@ static void describe(Daemon *daemon, Metrics *metrics) {
 const Stage stage_recorder = {
         .name = "recorder",
         .make = make,
+        .start = start,
         .second = second,
         .stop = stop,
         .describe = describe,

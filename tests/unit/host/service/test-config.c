@@ -644,3 +644,21 @@ Test(backend, refuses_a_tenant_that_no_backend_takes) {
         cr_assert_eq(apply("[export]\ntenant = team/../other\n"), CONFIG_E_INVALID);
         cr_assert_eq(apply("[export]\ntenant = team-a|team_b\n"), 0);
 }
+
+static uint32_t ticks(uint64_t frequency, uint64_t recorder_frequency) {
+        const Config asked = { .sampling = { .frequency = frequency, .recorder_ns = 1,
+                                             .recorder_frequency = recorder_frequency } };
+
+        return config_ticks_per_sample(&asked);
+}
+
+Test(config, ticks_of_a_recorder_are_no_more_than_a_clock_may_have) {
+        const Config none = { .sampling = { .frequency = 99, .recorder_frequency = 999 } };
+
+        cr_assert_eq(config_ticks_per_sample(&none), 1);
+        cr_assert_eq(ticks(99, 999), 10);
+        cr_assert_eq(ticks(999, 99), 1);
+        cr_assert_eq(ticks(4000, 10000), 2, "12,000 Hz are nearer, and too many");
+        cr_assert_eq(ticks(10000, 10000), 1);
+        cr_assert_eq(ticks(1, 10000), 10000);
+}
