@@ -723,7 +723,7 @@
           "the same that found the window half full: they leave the rest to other samples") \
         X(RECORDER_KEPT, "recorder_windows_total", "event=\"kept\"", "windows that the flight recorder took in") \
         X(RECORDER_CUT, "recorder_windows_total", "event=\"cut\"", \
-          "windows of which the recorder has not all, since one alone was larger than its cap") \
+          "windows of which the recorder has not all: more than an eighth of its cap") \
         X(RECORDER_AGED, "recorder_windows_total", "event=\"aged\"", "windows that were dropped for their age") \
         X(RECORDER_OVER_CAP, "recorder_windows_total", "event=\"over_cap\"", \
           "windows that were dropped before their time, since the recorder was full") \

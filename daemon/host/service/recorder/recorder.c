@@ -146,14 +146,16 @@ typedef struct Adding {
         RecorderWindow *window;
 } Adding;
 
-/* Old windows go for it. Return: whether there is room then. */
+/* Old windows go for it, but no window is so large that few others have room. Return: whether it has room. */
 static bool make_room(const Adding *adding, size_t size) {
         Recorder *recorder = adding->recorder;
         size_t needed = adding->window->bytes + size;
 
+        if (needed > recorder->max_bytes / RECORDER_LEAST_WINDOWS)
+                return false;
         while (recorder->n_windows && recorder->bytes + needed > recorder->max_bytes)
                 drop_oldest(recorder, COUNTER_RECORDER_OVER_CAP);
-        return needed <= recorder->max_bytes;
+        return true;
 }
 
 static int keep_request(const uint8_t *data, size_t size, uint64_t n_events, uint64_t n_profiles,

@@ -86,7 +86,9 @@ static int see(void *userdata, const RecorderRequest *request, uint64_t start_ns
         Seen *seen = userdata;
 
         cr_assert_eq(end_ns - start_ns, LENGTH_S * NS_PER_SEC);
-        seen->starts_s[seen->n++] = start_ns / NS_PER_SEC - OFFSET_S;
+        if (seen->n < ARRAY_SIZE(seen->starts_s))
+                seen->starts_s[seen->n] = start_ns / NS_PER_SEC - OFFSET_S;
+        seen->n++;
         seen->last = request;
         return 0;
 }
@@ -188,7 +190,7 @@ Test(recorder, forgets_what_is_too_old) {
 
 /* Stacks and traces that are all distinct, whose bytes are chance: nothing packs them. */
 Test(recorder, stays_inside_its_cap_whatever_comes) {
-        enum { CAP = 2 << 20, N = 12 };
+        enum { CAP = 8 << 20, N = 24 };
         uint64_t n_kept = stat_get(COUNTER_RECORDER_KEPT), n_over_cap = stat_get(COUNTER_RECORDER_OVER_CAP);
         Recorder *recorder = make(UINT64_C(1) << 30, CAP);
         size_t most = 0, n_windows;
@@ -211,7 +213,7 @@ Test(recorder, stays_inside_its_cap_whatever_comes) {
         recorder_free(recorder);
 }
 
-Test(recorder, counts_a_window_that_is_larger_than_all_its_room) {
+Test(recorder, counts_a_window_without_room_for_any_part_of_it) {
         uint64_t n_cut = stat_get(COUNTER_RECORDER_CUT);
         Recorder *recorder = make(600, 4096);
 
@@ -219,6 +221,26 @@ Test(recorder, counts_a_window_that_is_larger_than_all_its_room) {
         cr_assert_eq(recorder_state(recorder).n_windows, 0);
         cr_assert_eq(recorder_state(recorder).bytes, 0);
         cr_assert_eq(stat_get(COUNTER_RECORDER_CUT) - n_cut, 1);
+        recorder_free(recorder);
+}
+
+/* Who fills one window leaves what was before it. */
+Test(recorder, keeps_no_more_of_one_window_than_its_part) {
+        enum { CAP = 4 << 20 };
+        uint64_t n_cut = stat_get(COUNTER_RECORDER_CUT), n_over_cap = stat_get(COUNTER_RECORDER_OVER_CAP);
+        Recorder *recorder = make(600, CAP);
+        size_t before, own;
+
+        for (uint64_t i = 0; i < 10; i++)
+                add(recorder, 15 * i, 10, 1);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_CUT), n_cut);
+        before = recorder_state(recorder).bytes;
+        add(recorder, 150, 10000, 1);
+        own = recorder_state(recorder).bytes - before;
+        cr_assert(own > CAP / 8 / 2 && own <= CAP / 8, "%zu", own);
+        cr_assert_eq(recorder_state(recorder).n_windows, 11);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_CUT) - n_cut, 1);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_OVER_CAP), n_over_cap);
         recorder_free(recorder);
 }
 
