@@ -281,7 +281,7 @@ static int add_profile(Reshape *reshape, uint32_t index) {
         uint32_t profile = 0;
         int r;
 
-        if (!old->n_samples)
+        if (!old->n_samples || (reshape->options->no_fine && old->type == PROFILE_FINE))
                 return 0;
         r = open_profile(reshape, old, &profile);
         if (r > 0)

@@ -44,6 +44,7 @@ typedef struct ReshapeOptions {
         bool unnamed;                   /* native frames lose the names that this machine has found */
         bool nameless;                  /* all frames lose their names, but those that have nothing else */
         RemapPaths paths;               /* paths of mapped files */
+        bool no_fine;                   /* profiles of PROFILE_FINE are left out */
         bool untimed;                   /* events lose their times, and become sums */
         const WindowLimits *limits;     /* limits of the new window; NULL = window_default_limits */
 } ReshapeOptions;

@@ -85,7 +85,8 @@ static int add(Exports *exports, sd_event *event, const Config *config, bool nam
         export->url = config->delivery.shown_url;
         export->config = config;
         export->payload = backend_payload(config);
-        export->payload.encoding.count_cpu = export->payload.encoding.no_fine = true;
+        export->payload.encoding.count_cpu = true;
+        export->payload.encoding.no_fine = export->payload.reshape.no_fine = true;
         /* the others want names, and this one does not */
         export->payload.reshape.unnamed = named && !backend_has_names(config);
         while (!is_same_payload(&exports->items[export->as].payload, &export->payload))

@@ -350,3 +350,33 @@ Test(reshape, counts_what_finds_no_room) {
         cr_assert_eq(window_n_events(to) + lost.n_events, window_n_events(from));
         cr_assert_eq(window_n_events_of(to, PROFILE_CPU) + lost.n_cpu, window_n_events_of(from, PROFILE_CPU));
 }
+
+/* Fine ticks stand first, and would fill the table. */
+Test(reshape, leaves_the_room_of_ticks_that_are_not_exported_to_others) {
+        WindowLimits limits = window_default_limits;
+        ReshapeOptions options = { .untimed = true, .limits = &limits };
+        ReshapeLost lost;
+        Window *window, *to;
+        uint32_t profile, stack;
+
+        FILL(window_new(&window, FILL_START_NS, FILL_OFFSET_NS, NULL));
+        for (uint32_t i = 0; i < 100; i++) {
+                FrameWord word = fill_native(window, FRAME_MARK_UNKNOWN, 0, 0x1000 + i);
+                ProfileType type = i < 99 ? PROFILE_FINE : PROFILE_CPU;
+
+                profile = fill_profile(window, fill_resource(window, 1, 7, "shop"), type);
+                FILL(window_stack(window, &word, 1, &stack));
+                FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS + i));
+        }
+        FILL(window_close(window, FILL_START_NS + 100));
+        limits.max_stacks = 50;
+        for (int i = 0; i < 2; i++) {
+                options.no_fine = i;
+                cr_assert_eq(window_reshape(&to, window, &options, &lost), 0);
+                cr_assert_eq(lost.n_cpu, !options.no_fine);
+                cr_assert_eq(window_n_profiles(to), options.no_fine ? 1 : 2);
+                cr_assert_eq(window_n_events_of(to, PROFILE_CPU), options.no_fine);
+                window_free(to);
+        }
+        window_free(window);
+}
