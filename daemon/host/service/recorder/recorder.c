@@ -21,7 +21,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
-#include "core/otlp/encode.h"
+#include "core/otlp/payload.h"
 
 typedef struct RecorderWindow {
         uint64_t start_ns, end_ns;      /* REALTIME */
@@ -39,6 +39,7 @@ struct Recorder {
         uint64_t next_number;
         size_t bytes, max_bytes;
         uint64_t max_age_ns;
+        RemapPaths paths;
 };
 
 static void window_drop(RecorderWindow *window) {
@@ -89,6 +90,10 @@ void recorder_expire(Recorder *recorder, uint64_t now_ns) {
         while (recorder->n_windows && recorder->windows[0]->end_ns < now_ns &&
                now_ns - recorder->windows[0]->end_ns > recorder->max_age_ns)
                 drop_oldest(recorder, COUNTER_RECORDER_AGED);
+}
+
+void recorder_set_paths(Recorder *recorder, RemapPaths paths) {
+        recorder->paths = paths;
 }
 
 void recorder_set_limits(Recorder *recorder, uint64_t max_age_ns, size_t max_bytes, uint64_t now_ns) {
@@ -201,9 +206,10 @@ static int join_ticks(Window *window, int64_t tick_ns) {
 }
 
 static int encode(Adding *adding, Window *window, int64_t tick_ns) {
-        const OtlpOptions options = { .max_bytes = RECORDER_REQUEST_BYTES,
-                                      .scope_version = SPANPROF_VERSION,
-                                      .timestamps = true };
+        const OtlpPayload payload = { .reshape.paths = adding->recorder->paths,
+                                      .encoding = { .max_bytes = RECORDER_REQUEST_BYTES,
+                                                    .scope_version = SPANPROF_VERSION,
+                                                    .timestamps = true } };
         uint64_t n_lost = 0;
         int r = join_ticks(window, tick_ns);
 
@@ -214,7 +220,7 @@ static int encode(Adding *adding, Window *window, int64_t tick_ns) {
         if (!r)
                 r = index_traces(adding->window, window);
         if (!r)
-                r = otlp_encode(window, &options, keep_request, adding, &n_lost);
+                r = otlp_payload_encode(&payload, window, keep_request, adding, &n_lost);
         adding->window->is_cut |= n_lost > 0;
         return error_fold(r);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/base/util/macro.h"
+#include "core/profile/remap.h"
 #include "core/profile/window.h"
 
 enum {
@@ -48,6 +49,9 @@ int recorder_new(Recorder **recorderp);
 /* Counts what it still has as dropped. */
 Recorder *recorder_free(Recorder *recorder);
 DEFINE_CLEANUP(Recorder, recorder_free)
+
+/* Paths of mapped files, of windows that are added from now on. */
+void recorder_set_paths(Recorder *recorder, RemapPaths paths);
 
 /* A window over the new limits goes at once. */
 void recorder_set_limits(Recorder *recorder, uint64_t max_age_ns, size_t max_bytes, uint64_t now_ns);

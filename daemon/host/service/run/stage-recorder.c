@@ -24,6 +24,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/service/config/backend.h"
 #include "host/service/recorder/recorder-keep.h"
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
@@ -60,6 +61,7 @@ static int start(Daemon *daemon) {
                 daemon->totals->recorder = recorder_free(daemon->totals->recorder);
                 return 0;
         }
+        recorder_set_paths(daemon->stages.recorder, backend_payload(daemon->config).reshape.paths);
         recorder_set_limits(daemon->stages.recorder, config->recorder_ns, max_bytes(daemon),
                             clock_read_ns(CLOCK_REALTIME));
         log_info("a flight recorder keeps %" PRIu64 " s at %u Hz, in %zu MiB at most",

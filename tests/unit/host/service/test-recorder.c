@@ -131,6 +131,33 @@ Test(recorder, hands_out_ticks_of_both_kinds_as_one_profile) {
         recorder_free(recorder);
 }
 
+/* Unpacked, strings stand there as they are. */
+static bool has_text(const Recorder *recorder, const char *text) {
+        Seen seen = ask(recorder, "");
+        uint8_t *data;
+        size_t size;
+        bool has;
+
+        cr_assert_eq(gzip_expand(seen.last->data, seen.last->size, RECORDER_REQUEST_BYTES, &data, &size), 0);
+        has = memmem(data, size, text, strlen(text));
+        free(data);
+        return has;
+}
+
+Test(recorder, holds_paths_as_they_are_exported) {
+        Recorder *recorder = make(600, RECORDER_MAX_BYTES);
+
+        add(recorder, 100, 10, 1);
+        cr_assert(has_text(recorder, "/bin/shop"));
+        recorder_set_paths(recorder, REMAP_PATHS_NAME);
+        add(recorder, 115, 10, 1);
+        cr_assert(has_text(recorder, "shop") && !has_text(recorder, "/bin"));
+        recorder_set_paths(recorder, REMAP_PATHS_NONE);
+        add(recorder, 130, 10, 1);
+        cr_assert_not(has_text(recorder, "shop"));
+        recorder_free(recorder);
+}
+
 Test(recorder, finds_windows_by_trace_and_time) {
         Recorder *recorder = make(600, RECORDER_MAX_BYTES);
         Seen seen;
