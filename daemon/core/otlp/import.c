@@ -505,6 +505,7 @@ static int import_type(Import *import, const OtlpValueType *type, uint32_t *name
 static int import_profile(Import *import, const OtlpProfile *profile, uint32_t resource) {
         uint32_t n = window_n_profiles(import->window), index;
         WindowProfileNames names;
+        double before;
         int r;
 
         r = import_type(import, profile->sample_type, &names.type, &names.unit);
@@ -518,6 +519,7 @@ static int import_profile(Import *import, const OtlpProfile *profile, uint32_t r
                 return r;
         if (index == n && profile->profile_id.len == 16)
                 window_set_profile_id(import->window, index, profile->profile_id.data);
+        before = window_get_profile(import->window, index)->total;
         for (size_t i = 0; i < profile->n_samples; i++) {
                 import->at.sample = (ssize_t)i;
                 r = import_sample(import, profile->samples[i], index);
@@ -525,6 +527,7 @@ static int import_profile(Import *import, const OtlpProfile *profile, uint32_t r
                         return r;
         }
         import->at.sample = -1;
+        window_mix_profile_period(import->window, index, before, profile->period);
         return 0;
 }
 

@@ -90,6 +90,7 @@ static int merge_sample(Merge *merge, const WindowSample *sample, uint32_t profi
 /* A sample without room is counted; the next one may still find its rows there. */
 static int merge_samples(Merge *merge, uint32_t from, uint32_t profile, uint64_t *n_lostp) {
         const WindowProfile *row = window_get_profile(merge->from, from);
+        const double before = window_get_profile(merge->into, profile)->total;
 
         for (uint32_t i = 0; i < row->n_samples; i++) {
                 uint64_t n_done = 0;
@@ -102,6 +103,7 @@ static int merge_samples(Merge *merge, uint32_t from, uint32_t profile, uint64_t
                         return r;
                 *n_lostp += sample.n_events - n_done;
         }
+        window_mix_profile_period(merge->into, profile, before, row->period);
         return 0;
 }
 

@@ -157,6 +157,18 @@ void window_set_profile_period(Window *window, uint32_t profile, int64_t period)
         window->profiles[profile].period = period;
 }
 
+void window_mix_profile_period(Window *window, uint32_t profile, double before, int64_t period) {
+        WindowProfile *row = &window->profiles[profile];
+        double added = row->total - before, mean;
+
+        if (period <= 0 || added <= 0 || row->period == period || (row->period <= 0 && before > 0))
+                return;
+        mean = before > 0
+                ? (double)row->period + (double)(period - row->period) * added / row->total
+                : (double)period;
+        row->period = mean < (double)INT64_MAX ? (int64_t)(mean + 0.5) : INT64_MAX;
+}
+
 void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data,
                                 size_t size) {
         window->profiles[profile].payload_format = format;
@@ -276,6 +288,7 @@ static inline void add_values_of(Window *window, uint32_t profile, uint32_t samp
         SampleSum *sum = &window->sums[sample];
 
         window->profiles[profile].n_events += n;
+        window->profiles[profile].total += (double)value;
         window->n_events += n;
         sum->n_events += n;
         sum->value = add_saturated(sum->value, value);
@@ -391,7 +404,9 @@ static void move_events(Window *window, uint32_t from, uint32_t from_profile, ui
         sum->n_events += old->n_events;
         before->n_samples--;
         before->n_events -= old->n_events;
+        before->total -= (double)old->value;
         after->n_events += old->n_events;
+        after->total += (double)old->value;
         after->n_samples += sum->is_moved;      /* it was empty, and is not any more */
         sum->is_moved = false;
         if (before->first_ns) {

@@ -164,6 +164,7 @@ typedef struct WindowProfile {
         uint8_t id[16];                 /* random, kept for the life of the data */
         uint32_t n_samples;
         uint64_t n_events;              /* events merged into the samples */
+        double total;                   /* sum of their values, about: a weight */
         uint64_t first_ns, last_ns;     /* range of the samples' times */
         const char *payload_format;     /* borrowed; NULL = no payload */
         const void *payload;
@@ -288,6 +289,12 @@ void window_rename_profile(Window *window, uint32_t profile, const WindowProfile
 
 /* The period of one profile. */
 void window_set_profile_period(Window *window, uint32_t profile, int64_t period);
+
+/*
+ * The same for a profile of several sources: values that came since its total was @before stand for @period
+ * each, and those before for its period. It gets the mean, so that what all stand for is right in sum.
+ */
+void window_mix_profile_period(Window *window, uint32_t profile, double before, int64_t period);
 
 /* Sets the payload that a profile was made from (original_payload). Both are borrowed. */
 void window_set_profile_payload(Window *window, uint32_t profile, const char *format, const void *data,

@@ -420,3 +420,35 @@ Test(decode, takes_a_large_honest_request) {
         cr_assert_gt(requests.sizes[0], 12 << 20);
         forget(&requests);
 }
+
+/* Ticks of one process, in a window of its own. */
+static void encode_ticks(uint32_t n, int64_t period, struct requests *requests) {
+        uint32_t resource, profile;
+        Window *window;
+
+        cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+        cr_assert_eq(window_resource(window, 1, &resource), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_CPU, &profile), 0);
+        window_set_period(window, PROFILE_CPU, period);
+        for (uint32_t i = 0; i < n; i++)
+                cr_assert_eq(window_sample(window, profile, 0, 0, 0, 1, 2 + i), 0);
+        cr_assert_eq(window_close(window, 1000), 0);
+        encode(window, 0, requests);
+        window_free(window);
+}
+
+Test(import, counts_ticks_of_windows_with_other_periods_by_their_mean) {
+        struct requests requests = { 0 };
+        const int64_t sum = 30 * 10000000 + 10 * 20000000 + 60 * 1000000;
+        Window *window;
+
+        encode_ticks(30, 10000000, &requests);
+        encode_ticks(10, 20000000, &requests);
+        encode_ticks(60, 1000000, &requests);
+        window = import(&requests);
+        cr_assert_eq(window_n_profiles(window), 1);
+        cr_assert_eq(window_n_events(window), 100);
+        cr_assert_eq(window_get_profile(window, 0)->period, sum / 100);
+        window_free(window);
+        forget(&requests);
+}

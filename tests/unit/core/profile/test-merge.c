@@ -153,3 +153,27 @@ Test(merge, counts_what_finds_no_room) {
         cr_assert_gt(window_n_events(into), 0);
         cr_assert_eq(window_n_events(into) + n_lost, window_n_events(from));
 }
+
+static Window *ticks(uint32_t n, int64_t period) {
+        uint32_t resource, profile;
+        Window *window = empty(0, NULL);
+
+        cr_assert_eq(window_resource(window, 1, &resource), 0);
+        cr_assert_eq(window_profile(window, resource, PROFILE_CPU, &profile), 0);
+        window_set_period(window, PROFILE_CPU, period);
+        for (uint32_t i = 0; i < n; i++)
+                cr_assert_eq(window_sample(window, profile, 0, 0, 0, 1, 2 + i), 0);
+        cr_assert_eq(window_close(window, 1000), 0);
+        return window;
+}
+
+Test(merge, counts_ticks_of_windows_with_other_periods_by_their_mean) {
+        _cleanup_(window_freep) Window *first = ticks(30, 10000000), *second = ticks(10, 20000000);
+        _cleanup_(window_freep) Window *into = empty(0, NULL);
+        uint64_t n_lost = 0;
+
+        cr_assert_eq(window_merge(into, first, &n_lost), 0);
+        cr_assert_eq(window_get_profile(into, 0)->period, 10000000);
+        cr_assert_eq(window_merge(into, second, &n_lost), 0);
+        cr_assert_eq(window_get_profile(into, 0)->period, 12500000);
+}
