@@ -205,6 +205,16 @@ class Recorder(session.NamingCase):
         self.check_books(result)
         self.assertGreater(result.counter("recorder_ticks_total", "taken"), CROWD)
 
+    def test_record_takes_none_over_from_a_file_of_run(self):
+        victim = self.victim("chain", "3", rests=True)
+        path, out = self.directory() / "run.conf", self.directory() / "out.otlp"
+        path.write_text("[sampling]\nrecorder = 10m\n")
+        self.spanprof("record", "-c", path, "--pid", victim.pid, "-d", "1s", "-o", out)
+        samples = list(otlp_read.samples(out))
+        self.assertEqual({s.type for s in samples}, {"samples"})
+        # all are of the export's rate: no two of a thread are closer than its period may be
+        self.assertGreater(samples[0].period, 1e9 / FREQUENCY / 2)
+
     def test_without_a_recorder_there_is_none(self):
         victim = self.victim("chain", "3", rests=True)
         self.socket = self.directory() / "control.sock"
