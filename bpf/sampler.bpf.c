@@ -200,7 +200,7 @@ static __always_inline bool fine_finds_no_room(void) {
         return 2 * n_used > bpf_ringbuf_query(&samples, BPF_RB_RING_SIZE);
 }
 
-/* Sends exactly the bytes that are used. */
+/* Sends exactly the bytes that are used. A fine tick that calls the daemon goes in any case. */
 static __always_inline void record_emit(struct scratch *scratch, bool is_undecided,
                                         struct counters *counters) {
         uint64_t n = scratch->unwind.n_frames, size;
@@ -213,7 +213,7 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
         }
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters);
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
-        if (fine_is_one(&scratch->sample) && fine_finds_no_room()) {
+        if (fine_is_one(&scratch->sample) && !scratch->calls && fine_finds_no_room()) {
                 counters->values[COUNTER_FINE_RING_FULL]++;
                 return;
         }

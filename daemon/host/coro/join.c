@@ -614,7 +614,7 @@ int coro_join_find(CoroJoin *join, const CoroRun *run, CoroMatch *match) {
         question.followed = followed;
         if (followed->scanned_ns < run->time_ns) {
                 if (clock_monotonic_ns() - followed->scanned_ns < BUSY_SHARE * followed->cost_ns) {
-                        stat_add(COUNTER_CORO_SAMPLES_LAPPED, 1);
+                        stat_add(COUNTER_CORO_SAMPLES_LAPPED, !run->is_uncounted);
                         return CORO_JOIN_E_UNKNOWN;
                 }
                 r = followed_scan(followed, &found);
@@ -626,12 +626,12 @@ int coro_join_find(CoroJoin *join, const CoroRun *run, CoroMatch *match) {
                 stat_add(question.ambiguous                    ? COUNTER_CORO_SAMPLES_AMBIGUOUS
                                  : r == EVENT_HISTORY_E_LAPPED ? COUNTER_CORO_SAMPLES_LAPPED
                                                                : COUNTER_CORO_SAMPLES_NONE,
-                         1);
+                         !run->is_uncounted);
                 return r == EVENT_HISTORY_E_NONE && !question.ambiguous ? CORO_JOIN_E_NONE
                                                                         : CORO_JOIN_E_UNKNOWN;
         }
         *match = (CoroMatch){ .station = station, .probe_id = followed->scan.states[station].probe_id,
                               .birth_ns = followed->scan.states[station].birth_ns };
-        stat_add(COUNTER_CORO_SAMPLES, 1);
+        stat_add(COUNTER_CORO_SAMPLES, !run->is_uncounted);
         return 0;
 }

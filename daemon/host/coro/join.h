@@ -36,6 +36,7 @@ typedef struct CoroRun {
         uint32_t pid, ns_tid;           /* the latter in the process' own namespace */
         uint64_t generation;            /* generation of the process; another generation is another program */
         uint64_t time_ns;               /* past */
+        bool is_uncounted;              /* it is no sample of those that CORO_SAMPLES… count */
         bool has_ended;                 /* the process by now: who was not followed before is not looked at */
 } CoroRun;
 

@@ -1398,7 +1398,8 @@ int targets_admit(Targets *targets, const struct abi_sample *sample, Program *pr
                 return r;
         if (admission.is_new && start)
                 judge_name(targets, target, start);
-        stat_add(COUNTER_SAMPLES_UNATTRIBUTED, is_unattributed(target->process));
+        stat_add(COUNTER_SAMPLES_UNATTRIBUTED,
+                 sample->kind != ABI_KIND_FINE && is_unattributed(target->process));
         /* Once, since it says so again with the next sample if that was in vain. */
         if (target->publication.wants_context && !target->member.end_ns)
                 r = poll_context(targets, target);

@@ -43,12 +43,14 @@ static int add_to_span(Daemon *daemon, const Program *program, const Sample *sam
         return r ? r : span_cpu_add_sample(cpu, program, sample, tick_ns);
 }
 
-/* Runs between switches are more exact than ticks, where they are told. */
+/*
+ * Runs between switches are more exact than ticks, where they are told. Ticks for the flight recorder alone
+ * are dropped before others: with them the time would depend on how full the ring is.
+ */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
-        const uint8_t kind = sample->header->kind;
-        bool counts = !daemon->config->waits.off_cpu && (kind == ABI_KIND_CPU || kind == ABI_KIND_FINE);
+        bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
 
-        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_tick_frequency(daemon) : 0);
+        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
 }
 
 /*
@@ -99,7 +101,7 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                 return error_fold(r);
         if (sample.header->signal)
                 say_crash(program.process, sample.header);
-        if (sample.header->context == ABI_CONTEXT_UNPUBLISHED)
+        if (sample.header->context == ABI_CONTEXT_UNPUBLISHED && sample.header->kind != ABI_KIND_FINE)
                 publication_count_early(program.publication, sample.header->time_ns);
         if (sample.header->form == ABI_FORM_PYTHON && (sample.header->context == ABI_CONTEXT_UNPUBLISHED ||
                                                        sample.header->context == ABI_CONTEXT_UNREADABLE))

@@ -20,6 +20,7 @@ int daemon_join_coroutine(Daemon *daemon, const Program *program, Sample *sample
                               .ns_tid = header->ns_tid,
                               .generation = program->process->generation,
                               .time_ns = header->time_ns,
+                              .is_uncounted = header->kind == ABI_KIND_FINE,
                               .has_ended = program->has_ended };
         CoroMatch match;
         int r;
