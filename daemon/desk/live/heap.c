@@ -189,6 +189,8 @@ static void add_row(TextTable *table, const GoHeapValues *values, const char *na
         text_table_add(table, "%s", name);
 }
 
+#define EARLY "before Go has published counts: they are of now, and not of one moment"
+
 static void print_head(const Heap *heap) {
         const GoHeapSaid *said = &heap->answer.said;
 
@@ -196,7 +198,7 @@ static void print_head(const Heap *heap) {
         text_print(heap->process->comm, strlen(heap->process->comm), stdout);
         printf("), %s, one sample in %" PRId64 " bytes, ", said->version, said->rate);
         if (said->is_early)
-                printf("before Go has published counts: they are of now, and not of one moment\n");
+                printf(EARLY "\n");
         else if (!said->cycle)
                 printf("from before the first garbage collection\n");
         else
@@ -272,6 +274,8 @@ static int run_heap(Heap *heap) {
                 r = look(heap);
         if (!r && to_file)
                 r = print(heap);
+        else if (!r && heap->answer.said.is_early)
+                log_warning("heap: process %" PRIu32 ": " EARLY, heap->process->pid);
         if (!r && heap->writer)
                 r = write_file(heap);
         return r;

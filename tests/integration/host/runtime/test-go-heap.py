@@ -317,7 +317,11 @@ class GoHeap(HeapCase):
         child = self.start_victim(self.build(self.go))
         look = self.dump(child)[0]
         self.assertTrue(look.early)
-        self.assertIn("before Go has published counts", self.heap(child).stdout)
+        early = "before Go has published counts: they are of now, and not of one moment"
+        self.assertIn(early, self.heap(child).stdout)
+        done = self.heap(child, "-o", "-", "--format", "folded")
+        self.assertIn(early, done.stderr)
+        self.assertNotIn(early, done.stdout)
         # the first question publishes all, and what the program has allocated since then, to answer
         said = {(b.alloc_bytes // b.allocs, b.stack): b.allocs
                 for b in buckets_of_program(self.tell(child, f"dump {directory}"))}
