@@ -21,7 +21,7 @@ enum { GO_HEAP_WIRE_MAGIC = 0x474f4850 };
 
 /* Why there is no profile. Up to GO_HEAP_E_OFF as in go-heap.h. */
 enum {
-        GO_HEAP_SAID_FILE = GO_HEAP_E_OFF + 1,  /* the file is no (whole) program of Go */
+        GO_HEAP_SAID_FILE = GO_HEAP_E_OFF + 1,  /* the file is no (whole) program of Go, or too large a one */
         GO_HEAP_SAID_VERSION,           /* a release whose layout is not known, or none is told */
         GO_HEAP_SAID_PLACES,            /* the variables were not found in its code */
         GO_HEAP_SAID_UNUSED,            /* the profile is off, since nothing in the program reads it */
