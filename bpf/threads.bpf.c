@@ -106,7 +106,7 @@ static __always_inline void slot_of(const struct abi_process *process, struct ab
         if (owners && owners->left != SLOT_TRUSTED)
                 thread->flags |= THREAD_SLOT_LEFT;
         holder = bpf_map_lookup_elem(&ring_holders, &thread->tgid);
-        if (!known && holder && holder->overflowed)
+        if (!known && (!holder || holder->overflowed))
                 thread->flags |= THREAD_SLOT_SHARED;
         if (!known || !known->is_unwritten || known->tgid != key.tgid || known->slot != key.slot)
                 return;

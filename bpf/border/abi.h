@@ -212,7 +212,7 @@ struct abi_adoption {
 };
 
 #define ABI_ADOPTION_GONE 0xffffffffffffffffULL         /* the thread has ended */
-/* whose share the process has: `tid` is abi_adoption_share(); before its first thread is told */
+/* whose share the process has: `tid` is abi_adoption_share(); before its row is set */
 #define ABI_ADOPTION_SHARE 0xfffffffffffffffeULL
 #define ABI_ADOPTION_ENDS 0xfffffffffffffffdULL         /* the process has no ring any more */
 

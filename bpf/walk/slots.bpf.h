@@ -13,7 +13,8 @@
  *
  * Both are kept up to date at birth and death of every thread of a process with
  * a ring. The daemon tells of threads that were there before the ring was found
- * (adopt), and trusts what their slots hold.
+ * (adopt), and trusts what their slots hold. First of all it tells of the process
+ * itself: if there was no room for that, no slot of the process is believed.
  *
  * Both tables have one number of entries, which threads and slots share. A
  * control group holds no more of them than it leaves free. So does a user of
@@ -51,14 +52,6 @@ static __always_inline void slots_over_cap(struct ring_holder *holder) {
                 holder->overflowed = true;
         if (counters)
                 __sync_fetch_and_add(&counters->values[COUNTER_RING_THREADS_OVER_CAP], 1);
-}
-
-/* The daemon tells the share before it tells the first thread. */
-static __always_inline struct ring_holder *slots_holder(uint32_t tgid) {
-        struct ring_holder first = { .user = ABI_RING_SHARES };
-
-        bpf_map_update_elem(&ring_holders, &tgid, &first, BPF_NOEXIST);
-        return bpf_map_lookup_elem(&ring_holders, &tgid);
 }
 
 /* Entries of all processes of one number. */
@@ -159,7 +152,7 @@ static __always_inline void slots_forget(uint32_t tid) {
 }
 
 static __always_inline void slots_remember(uint32_t tid, const struct ring_thread *thread) {
-        struct ring_holder *holder = slots_holder(thread->tgid);
+        struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &thread->tgid);
 
         slots_forget(tid);      /* an earlier owner of the id whose end was missed */
         if (!holder) {
@@ -177,12 +170,14 @@ static __always_inline void slots_remember(uint32_t tid, const struct ring_threa
 
 /* Notes whose share a process has. @share: abi_adoption_share(). */
 static __always_inline void slots_share(uint32_t tgid, uint64_t share) {
-        struct ring_holder *holder = slots_holder(tgid);
+        struct ring_holder first = { .user = ABI_RING_SHARES }, *holder;
         uint32_t n;
 
+        bpf_map_update_elem(&ring_holders, &tgid, &first, BPF_NOEXIST);
+        holder = bpf_map_lookup_elem(&ring_holders, &tgid);
         if (!holder)
                 return;
-        n = holder->n;          /* entries from before the daemon knew */
+        n = holder->n;          /* entries of an earlier ring of the process */
         slots_give_back(holder, n);
         holder->group = (uint32_t)(share >> 32) & (ABI_RING_SHARES - 1);
         holder->user = ABI_RING_SHARES | ((uint32_t)share & (ABI_RING_SHARES - 1));
@@ -213,10 +208,11 @@ static __always_inline uint32_t slots_end(uint32_t tgid) {
         return blocks;
 }
 
+/* Whether a thread may be missing among those of the process. */
 static __always_inline bool slots_overflowed(uint32_t tgid) {
         const struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &tgid);
 
-        return holder && holder->overflowed;
+        return !holder || holder->overflowed;
 }
 
 /* Ids of a task that is not the current one. They are read by copies, since its pointer is not trusted. */

@@ -229,6 +229,9 @@ static int set_row(Sampler *sampler, ObjectCache *objects) {
         if (judge.options.form != STRESS_THREAD && judge.options.form != STRESS_OBI)
                 r = ring_find((pid_t)judge.tgid, process->start_time_ns, false, &search, &budget,
                               &row.ring_address, &row.ring_capacity);
+        if (!r && row.ring_address)
+                r = sampler_adopt(sampler, &(struct abi_adoption){ judge.tgid, abi_adoption_share(1, 1),
+                                                                   ABI_ADOPTION_SHARE });
         if (!r)
                 r = sampler_set_process(sampler, judge.tgid, &row);
         if (!r && row.ring_address)

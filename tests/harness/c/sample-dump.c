@@ -14,6 +14,7 @@
  *
  *     row TGID START RING CAPACITY STATE GENERATION
  *     remove TGID
+ *     unshared TGID       take its share of the table of slots away, as if there had been no room for it
  *     rows TGID           read its mappings (again), load their unwind tables, until all are in force
  *     norows TGID         take them out again
  *     rowless TGID        say that no rows exist for any of its code: it is walked by frame pointers
@@ -156,14 +157,21 @@ typedef struct Driver {
         bool is_stopped;
 } Driver;
 
+static int tell_slot(Driver *driver, uint32_t tgid, uint64_t tid, uint64_t slot) {
+        return sampler_adopt(driver->sampler, &(struct abi_adoption){ tgid, tid, slot });
+}
+
 static int set_row(Driver *driver, const char *line) {
         struct abi_process row = { 0 };
         uint32_t tgid;
+        int r = 0;
 
         if (sscanf(line, "row %u %" SCNu64 " %" SCNu64 " %u %u %" SCNu64, &tgid, &row.start_time_ns,
                    &row.ring_address, &row.ring_capacity, &row.state, &row.generation) != 6)
                 return -1;
-        return sampler_set_process(driver->sampler, tgid, &row);
+        if (row.ring_address)
+                r = tell_slot(driver, tgid, abi_adoption_share(1, 1), ABI_ADOPTION_SHARE);
+        return r ?: sampler_set_process(driver->sampler, tgid, &row);
 }
 
 static int open_tables(Driver *driver) {
@@ -259,6 +267,8 @@ static int obey(Driver *driver, const char *line) {
                 return set_row(driver, line);
         if (sscanf(line, "remove %u", &n) == 1)
                 return sampler_remove_process(driver->sampler, n);
+        if (sscanf(line, "unshared %u", &n) == 1)
+                return tell_slot(driver, n, 0, ABI_ADOPTION_ENDS);
         if (sscanf(line, "rowless %u", &n) == 1)
                 return set_rowless(driver, n);
         if (sscanf(line, "rows %u", &n) == 1)

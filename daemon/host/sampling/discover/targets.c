@@ -208,9 +208,17 @@ static int tell_share(Targets *targets, uint32_t tgid) {
         return callbacks->adopt(callbacks->userdata, &adoption);
 }
 
+/* There is no room for the row of a process whose share was told. Return: 0, < 0. */
+static int end_share(Targets *targets, uint32_t tgid) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+        const struct abi_adoption ends = { .tgid = tgid, .slot = ABI_ADOPTION_ENDS };
+
+        return callbacks->adopt(callbacks->userdata, &ends);
+}
+
 /*
- * The row goes first: from then on the kernel half counts births and deaths itself, and leaves the slots
- * alone until all are known.
+ * The share goes first: whoever has none is not counted. Then the row: from then on the kernel half counts
+ * births and deaths itself, and leaves the slots alone until all are known.
  */
 static int adopt(Targets *targets, Target *target, struct abi_process *row) {
         const TargetsCallbacks *callbacks = &targets->config.callbacks;
@@ -222,11 +230,13 @@ static int adopt(Targets *targets, Target *target, struct abi_process *row) {
             (publication->adopted_ring == row->ring_address &&
              publication->adopted_capacity == row->ring_capacity))
                 return 0;
+        r = tell_share(targets, tgid);
         row->flags |= ABI_PROCESS_ADOPTING;
-        r = callbacks->row_set(callbacks->userdata, tgid, row);
-        row->flags &= (uint8_t)~ABI_PROCESS_ADOPTING;
         if (!r)
-                r = tell_share(targets, tgid);
+                r = callbacks->row_set(callbacks->userdata, tgid, row);
+        row->flags &= (uint8_t)~ABI_PROCESS_ADOPTING;
+        if (r > 0 && !publication->adopted_ring)
+                return end_share(targets, tgid) ?: r;
         if (!r)
                 r = adopt_threads(tgid, row->ring_capacity, callbacks->adopt, callbacks->userdata);
         if (r)

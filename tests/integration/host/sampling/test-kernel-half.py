@@ -22,7 +22,7 @@ from dump import EXEC, EXIT, MAPPINGS, PROGRAM, SETTLED, TICK_NS, Dump, start_ti
 REJECTED, TARGET, UNDECIDED = 0, 1, 2
 NO_ROWS, FAULT, BAD_CFA, UNSUPPORTED, DEPTH, FP_END = 3, 4, 5, 6, 7, 8
 WALK_LOADING, WALK_ON = 1, 2         # enum runtime_walk
-UNPUBLISHED, PRESENT, NONE, BUSY, UNREADABLE = 0, 1, 2, 3, 6
+UNPUBLISHED, PRESENT, NONE, BUSY, AMBIGUOUS, UNREADABLE = 0, 1, 2, 3, 4, 6
 EXIT_UNUSABLE = 78
 
 
@@ -322,6 +322,14 @@ class KernelHalf(tap.TestCase):
                                  {(PRESENT, 1, 2**64 - 1, 3)})
                 self.assertEqual(self.contexts(dump, victim.pid, tell("slot 0 0 5 0")), {(PRESENT, 0, 0, 5)})
                 self.assertEqual(self.contexts(dump, victim.pid, tell("slot 1 2 3 1")), {(BUSY,)})
+
+    def test_believes_no_slot_of_a_process_without_a_share(self):
+        victim, address, tid, tell = self.ring_victim()
+        dump = Dump(self, frequency=499)
+        dump.row(victim.pid, 0, address, 64)
+        self.assertEqual(self.contexts(dump, victim.pid, tell("slot 1 2 3 0")), {(PRESENT, 1, 2, 3)})
+        self.assertEqual(dump.command(f"unshared {victim.pid}"), 0)
+        self.assertEqual(self.contexts(dump, victim.pid, time.monotonic_ns()), {(AMBIGUOUS,)})
 
     def test_every_byte_of_the_header_must_be_right(self):
         victim, address, tid, tell = self.ring_victim()
