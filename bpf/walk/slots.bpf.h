@@ -99,6 +99,18 @@ static __always_inline void slots_give_back(struct ring_holder *holder, uint32_t
                 slots_add(holder, group, user, -n);
 }
 
+/* What the process still holds, whoever comes first. */
+static __always_inline void slots_give_back_all(struct ring_holder *holder) {
+        uint32_t *group = slots_shared(holder->group), *user = slots_shared(holder->user),
+                 n = __sync_lock_test_and_set(&holder->n, 0);
+
+        if (!group || !user)
+                return;
+        __sync_fetch_and_add(group, -n);
+        __sync_fetch_and_add(user, -n);
+        __sync_fetch_and_add(&ring_used, -n);
+}
+
 static __always_inline void slots_enter(struct ring_holder *holder, uint32_t tgid, uint32_t slot) {
         struct ring_slot key = { .tgid = tgid, .slot = slot };
         struct ring_owners first = { .n = holder->overflowed },
@@ -151,6 +163,16 @@ static __always_inline void slots_forget(uint32_t tid) {
                 slots_give_back(holder, 1);
 }
 
+/* The process has lost its row, and all that it held, while one of its threads was born. */
+static __always_inline void slots_undo(uint32_t tid, const struct ring_thread *thread,
+                                       struct ring_holder *holder) {
+        struct ring_slot key = { .tgid = thread->tgid, .slot = thread->slot };
+
+        slots_forget(tid);
+        bpf_map_delete_elem(&ring_slots, &key);
+        slots_give_back_all(holder);
+}
+
 static __always_inline void slots_remember(uint32_t tid, const struct ring_thread *thread) {
         struct ring_holder *holder = bpf_map_lookup_elem(&ring_holders, &thread->tgid);
 
@@ -166,6 +188,8 @@ static __always_inline void slots_remember(uint32_t tid, const struct ring_threa
                 slots_give_back(holder, 1);
                 slots_over_cap(holder);
         }
+        if (!bpf_map_lookup_elem(&processes, &thread->tgid))
+                slots_undo(tid, thread, holder);
 }
 
 /* Notes whose share a process has. @share: abi_adoption_share(). */
@@ -201,7 +225,7 @@ static __always_inline uint32_t slots_end(uint32_t tgid) {
 
         if (!holder)
                 return 0;
-        slots_give_back(holder, holder->n);
+        slots_give_back_all(holder);
         for (uint32_t i = 0; i < ABI_KEPT_BLOCKS; i++)
                 blocks |= (uint32_t)!!holder->kept[i] << i;
         bpf_map_delete_elem(&ring_holders, &tgid);

@@ -660,7 +660,7 @@ int kernel_half_remove_process(KernelHalf *half, uint32_t tgid) {
         int r = bpf_map__delete_elem(half->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
 
         rows_changed(half);
-        forget_slots(half, tgid);       /* without a row no thread makes any more */
+        forget_slots(half, tgid);       /* a thread that is being born takes its own back: it has no row */
         return r && r != -ENOENT ? error_origin(r) : 0;
 }
 
