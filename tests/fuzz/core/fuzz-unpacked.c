@@ -50,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 if (elf_image_init_memory(&image, data, size))
                         abort();
                 sum += check(&image, map, mapped);
+                (void)sum;
                 elf_image_deinit(&image);
                 munmap(map, mapped);
                 if (!again || file_pread(fd, again, size, 0) != (ssize_t)size ||

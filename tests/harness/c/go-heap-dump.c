@@ -36,7 +36,7 @@ typedef unsigned long long Wide;
 
 static ReaderHandle handle;
 
-static void fail(const char *what, int r) {
+static _Noreturn void fail(const char *what, int r) {
         fprintf(stderr, "go-heap-dump: %s (%d)\n", what, r);
         exit(1);
 }

@@ -83,7 +83,8 @@ Test(wait_locks, what_was_seen_last_stays_where_room_is_short) {
 static uint64_t noted_ns;
 
 static const char *name_of(uint32_t tgid, const char *name) {
-        const WaitingThread thread = { tgid, 1, ++noted_ns, noted_ns, noted_ns };
+        const uint64_t now_ns = ++noted_ns;
+        const WaitingThread thread = { tgid, 1, now_ns, now_ns, now_ns };
 
         cr_assert_eq(wait_locks_note(locks, &thread, "monitor", name, 0), 0);
         return wait_locks_find(locks, tgid, 1, noted_ns, noted_ns)->name;
