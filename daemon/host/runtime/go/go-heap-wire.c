@@ -60,12 +60,13 @@ const char *go_heap_text(int result) {
                 [GO_HEAP_E_DAMAGED] = "what lies in its place is no heap profile of this release",
                 [GO_HEAP_E_MANY] = "the profile has more stacks than are read",
                 [GO_HEAP_E_OFF] = "the program has set runtime.MemProfileRate to 0: it samples no allocations",
-                [GO_HEAP_SAID_FILE] = "its file is no whole program of Go, was changed, or has a table of functions "
-                                      "(.gopclntab) of more than 64 MiB",
+                [GO_HEAP_SAID_FILE] = ("its file is no whole program of Go, was changed, or has a table of "
+                                       "functions (.gopclntab) of more than 64 MiB"),
                 [GO_HEAP_SAID_VERSION] = "the layout of this release is not known",
                 [GO_HEAP_SAID_PLACES] = "its code does not say where the profile is",
-                [GO_HEAP_SAID_UNUSED] = "nothing in the program reads a heap profile, so Go's linker has switched it off: an "
-                                        "import of net/http/pprof, or a call of pprof.WriteHeapProfile, switches it on",
+                [GO_HEAP_SAID_UNUSED] = ("nothing in the program reads a heap profile, so Go's linker has switched it "
+                                         "off: an import of net/http/pprof, or a call of pprof.WriteHeapProfile, "
+                                         "switches it on"),
         };
 
         return result > 0 && result < GO_HEAP_SAID_N ? texts[result] : "";
