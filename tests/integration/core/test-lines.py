@@ -88,7 +88,8 @@ RUN = {
     "spanprof stacks 4711 -o hang.html": Run(swap=HERE, leaves="hang.html"),
     # the process is none of Go
     **dict.fromkeys(("spanprof heap 4711", "sudo spanprof heap 4711", "spanprof heap 4711 -o heap.pb.gz",
-                     "spanprof heap 4711 -o heap.html"), Run(swap=HERE, says="is no program of Go", status=(1,))),
+                     "spanprof heap 4711 -o heap.html", "spanprof heap PID"),
+                    Run(swap=HERE | PID, says="is no program of Go", status=(1,))),
     "spanprof stacks -u shop": Run(says="threads"),
     "spanprof stacks --comm checkout": Run(says="threads"),
     **dict.fromkeys(("spanprof contexts 4711", "spanprof contexts PID", "sudo spanprof contexts PID"),
