@@ -120,6 +120,10 @@ bool go_table_function(const GoTable *table, uint32_t index, GoFunction *functio
         return true;
 }
 
+bool go_function_has_name(const GoFunction *function, const char *name) {
+        return function->n_name == strlen(name) && !memcmp(function->name, name, function->n_name);
+}
+
 uint32_t go_table_start(const GoTable *table) {
         return go_table_start_of(table, 0);
 }

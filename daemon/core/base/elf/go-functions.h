@@ -70,6 +70,8 @@ uint32_t go_table_unit(const GoTable *table);
 /* Function number @index, of table->n. Return: whether its entry is sound. */
 bool go_table_function(const GoTable *table, uint32_t index, GoFunction *function);
 
+bool go_function_has_name(const GoFunction *function, const char *name);
+
 /* Start of function number @index, of table->n, or the end of the last one. */
 uint32_t go_table_start_of(const GoTable *table, uint32_t index);
 

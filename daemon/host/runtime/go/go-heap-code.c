@@ -23,12 +23,12 @@
 #include <string.h>
 
 #include "core/base/util/macro.h"
+#include "host/runtime/go/go-code.h"
 
 enum {
         MAX_CODE = 16 << 10,            /* bytes of a function that are read */
         MAX_NAMED = 64,                 /* addresses that `lea` of one function names */
-        LOAD = 7,                       /* bytes of an instruction with REX.W that names an address */
-        SHORT_LOAD = 6,                 /* the same without REX.W */
+        SHORT_LOAD = GO_CODE_NAMING - 1,        /* bytes of an instruction without REX.W */
         MAX_GAP = 32,                   /* bytes between the parts of a shape */
         SPLIT_MINOR = 18,               /* up to this release the cycle and its flag are two fields */
         INIT_MINOR = 19,                /* up to this one runtime.init sets the rate */
@@ -43,23 +43,10 @@ static const char *const names[GO_HEAP_N_FUNCTIONS] = {
 
 /* ---- instructions ---- */
 
-/* The address @distance bytes behind the next instruction, which begins at @next. */
-static uint64_t named(const uint8_t *distance, uint64_t next) {
-        int32_t value;
-
-        memcpy(&value, distance, sizeof(value));
-        return next + (uint64_t)(int64_t)value;
-}
-
 /* An instruction of eight bytes' operands with @opcode that names an address. */
 static bool names_wide(const GoHeapCode *code, size_t at, uint8_t opcode, uint64_t *addressp) {
-        const uint8_t *bytes = code->bytes + at;
-
-        if (code->size < LOAD || at > code->size - LOAD || (bytes[0] & 0xfb) != 0x48 || bytes[1] != opcode ||
-            (bytes[2] & 0xc7) != 0x05)
-                return false;
-        *addressp = named(bytes + 3, code->address + at + LOAD);
-        return true;
+        return code->size >= GO_CODE_NAMING && at <= code->size - GO_CODE_NAMING &&
+                go_code_names(code->bytes + at, opcode, code->address + at, addressp);
 }
 
 static bool find_wide(const GoHeapCode *code, uint8_t opcode, uint64_t *addressp) {
@@ -77,9 +64,9 @@ static bool find_short(const GoHeapCode *code, uint64_t *addressp) {
                 const uint8_t *bytes = code->bytes + at;
 
                 if (names_wide(code, at, 0x8b, &wide)) {
-                        at += LOAD - 1;
+                        at += GO_CODE_NAMING - 1;
                 } else if (bytes[0] == 0x8b && (bytes[1] & 0xc7) == 0x05) {
-                        *addressp = named(bytes + 2, code->address + at + SHORT_LOAD);
+                        *addressp = go_code_address(bytes + 2, code->address + at + SHORT_LOAD);
                         return true;
                 }
         }
@@ -141,7 +128,7 @@ static bool find_rate(const GoHeapCode *code, uint64_t *addressp) {
                         if (store[0] != 0x48 || store[1] != 0xc7 || store[2] != 0x05 ||
                             memcmp(store + 7, zero, sizeof(zero)))
                                 continue;
-                        *addressp = named(store + 3, code->address + i + STORE);
+                        *addressp = go_code_address(store + 3, code->address + i + STORE);
                         n_found++;
                         break;
                 }
@@ -155,9 +142,9 @@ static bool find_rate_119(const GoHeapCode *code, uint64_t *addressp) {
         enum { CONSTANT = 5, BYTE_LOAD = 7 };
         unsigned n_found = 0;
 
-        for (size_t at = BYTE_LOAD; at + CONSTANT + LOAD <= code->size; at++) {
+        for (size_t at = BYTE_LOAD; at + CONSTANT + GO_CODE_NAMING <= code->size; at++) {
                 const uint8_t *bytes = code->bytes + at;
-                size_t end = MIN(code->size - LOAD, at + CONSTANT + MAX_GAP);
+                size_t end = MIN(code->size - GO_CODE_NAMING, at + CONSTANT + MAX_GAP);
                 bool has_load = false;
 
                 if ((bytes[0] & 0xf8) != 0xb8 || memcmp(bytes + 1, usual, sizeof(usual)))
@@ -195,37 +182,14 @@ bool go_heap_decode(const GoHeapCode code[static GO_HEAP_N_FUNCTIONS], uint32_t 
 /* ---- in a file ---- */
 
 typedef struct Search {
-        const ElfImage *image;
-        Elf64_Phdr *segments;
-        uint32_t n_segments;
+        GoCode file;
         char *owned[GO_HEAP_N_FUNCTIONS];
         GoHeapCode code[GO_HEAP_N_FUNCTIONS];
 } Search;
 
-static bool is_writable(const Search *search, uint64_t address, uint64_t size) {
-        for (uint32_t i = 0; i < search->n_segments; i++) {
-                const Elf64_Phdr *segment = &search->segments[i];
-
-                if (segment->p_type == PT_LOAD && segment->p_flags & PF_W && address >= segment->p_vaddr &&
-                    segment->p_memsz >= size && address - segment->p_vaddr <= segment->p_memsz - size)
-                        return address % size == 0;
-        }
-        return false;
-}
-
 static void read_code(Search *search, GoHeapFunction which, uint64_t address, uint32_t size) {
-        for (uint32_t i = 0; i < search->n_segments && !search->owned[which]; i++) {
-                const Elf64_Phdr *segment = &search->segments[i];
-
-                if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || address < segment->p_vaddr ||
-                    segment->p_filesz < size || address - segment->p_vaddr > segment->p_filesz - size ||
-                    segment->p_offset > search->image->size)
-                        continue;
-                if (elf_image_read(search->image, segment->p_offset + (address - segment->p_vaddr), size,
-                                   &search->owned[which]))
-                        return;
+        if (!search->owned[which] && go_code_read(&search->file, address, size, &search->owned[which]))
                 search->code[which] = (GoHeapCode){ (const uint8_t *)search->owned[which], size, address };
-        }
 }
 
 static void read_functions(Search *search, const GoFunctions *functions, uint32_t minor) {
@@ -240,27 +204,29 @@ static void read_functions(Search *search, const GoFunctions *functions, uint32_
                 for (GoHeapFunction which = 0; which < GO_HEAP_N_FUNCTIONS; which++) {
                         const char *name = which == GO_HEAP_INIT ? init : names[which];
 
-                        if (function.n_name == strlen(name) && !memcmp(function.name, name, function.n_name))
+                        if (go_function_has_name(&function, name))
                                 read_code(search, which, functions->text + function.start, function.size);
                 }
         }
 }
 
+static bool are_variables(const GoCode *file, const GoHeapPlaces *places) {
+        return go_code_is_variable(file, places->cycle, 4) && go_code_is_variable(file, places->lock, 8) &&
+                go_code_is_variable(file, places->buckets, 8) && go_code_is_variable(file, places->rate, 8);
+}
+
 bool go_heap_find(const ElfImage *image, const GoFunctions *functions, uint32_t minor, GoHeapPlaces *places) {
-        Search search = { .image = image };
+        Search search = { 0 };
         GoHeapPlaces new;
         bool is_found;
 
-        if (image->header.e_machine != EM_X86_64 ||
-            elf_image_segments(image, &search.segments, &search.n_segments))
+        if (image->header.e_machine != EM_X86_64 || !go_code_init(&search.file, image))
                 return false;
         read_functions(&search, functions, minor);
-        is_found = go_heap_decode(search.code, minor, &new) && is_writable(&search, new.cycle, 4) &&
-                is_writable(&search, new.lock, 8) && is_writable(&search, new.buckets, 8) &&
-                is_writable(&search, new.rate, 8);
+        is_found = go_heap_decode(search.code, minor, &new) && are_variables(&search.file, &new);
         for (size_t i = 0; i < GO_HEAP_N_FUNCTIONS; i++)
                 free(search.owned[i]);
-        free(search.segments);
+        go_code_deinit(&search.file);
         if (is_found)
                 *places = new;
         return is_found;

@@ -212,8 +212,7 @@ static bool has_function(const GoTable *table, const char *name) {
         for (uint32_t i = 0; i < table->n; i++) {
                 GoFunction function;
 
-                if (go_table_function(table, i, &function) && function.n_name == strlen(name) &&
-                    !memcmp(function.name, name, function.n_name))
+                if (go_table_function(table, i, &function) && go_function_has_name(&function, name))
                         return true;
         }
         return false;

@@ -39,8 +39,7 @@ static void take_function(const GoFunctions *functions, const GoFunction *functi
         uint64_t start = functions->text + function->start;
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-                if (function->n_name != strlen(names[i].name) ||
-                    memcmp(function->name, names[i].name, function->n_name))
+                if (!go_function_has_name(function, names[i].name))
                         continue;
                 idle->functions[names[i].function].start = start;
                 idle->functions[names[i].function].end = start + function->size;
