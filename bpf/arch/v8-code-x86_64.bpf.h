@@ -53,14 +53,6 @@ static inline uint32_t v8_code_4(const struct v8_code *code, uint32_t at) {
                 v8_code_at(code, at + 3);
 }
 
-/* 1 if they are equal, else 0. A number and no branch: the verifier would follow each branch of a loop. */
-static inline uint64_t v8_is_same(uint32_t one, uint32_t other) {
-        uint64_t below = (uint64_t)(one ^ other) - 1;
-
-        barrier_var(below);
-        return below >> 63;
-}
-
 /* @code: from the begin of a function on; @offset: of the pc, in this line. Global: followed once. */
 APART int v8_prologue(const struct v8_code *code, uint32_t offset) {
         uint64_t frames = 0, calls = 0, first, here = 1ULL << (offset & (V8_CODE_LINE - 1));
@@ -70,8 +62,8 @@ APART int v8_prologue(const struct v8_code *code, uint32_t offset) {
                 return V8_STAGE_WHOLE;
         four = v8_code_4(code, 0);
         for (uint32_t i = 0; i < V8_CODE_LINE - 4; i++) {
-                frames |= (v8_is_same(four, 0x554889e5) | v8_is_same(four, 0x55488bec)) << i;
-                calls |= v8_is_same(four >> 24, 0xe8) << i;
+                frames |= (unwind_is_same(four, 0x554889e5) | unwind_is_same(four, 0x55488bec)) << i;
+                calls |= unwind_is_same(four >> 24, 0xe8) << i;
                 four = four << 8 | v8_code_at(code, i + 4);
         }
         if (!frames)

@@ -190,12 +190,9 @@ static inline uint32_t beam_look(struct beam *beam, const struct beam_process *p
         return BEAM_WAY_NEITHER;
 }
 
-/* 1 if these bits of @word are @expected, else 0. A number, for the verifier, as v8_is_same(). */
+/* 1 if these bits of @word are @expected, else 0. */
 static inline uint64_t beam_is(uint64_t word, uint64_t bits, uint64_t expected) {
-        uint64_t below = ((word & bits) ^ expected) - 1;
-
-        barrier_var(below);
-        return below >> 63;
+        return unwind_is_same(word & bits, expected);
 }
 
 /* Whether bytes of code begin with what gives up a frame, or goes elsewhere: add, call, jump, return. */

@@ -21,8 +21,8 @@
  * would follow each possible frame count by itself (100,000 instructions instead
  * of a few hundred).
  *
- * Includes nothing: the same lines run on the host under test (tests/harness/c/bpf-shim.h), and in the daemon
- * (daemon/host/sampling/unwind/walk/host-walk.c).
+ * Includes nothing, and needs barrier_var(): the same lines run on the host under test
+ * (tests/harness/c/shim/bpf-shim.h), and in the daemon (daemon/host/sampling/unwind/walk/host-walk.c).
  */
 
 enum {
@@ -31,6 +31,17 @@ enum {
         /* Largest frame. Beyond it, rbp held something else, or the stack was switched. */
         UNWIND_MAX_JUMP = 1 << 20,
 };
+
+/*
+ * 1 if they are equal, else 0; both below 2^63. A number and no branch: in a loop the verifier would follow
+ * both ways of each turn.
+ */
+static inline uint64_t unwind_is_same(uint64_t one, uint64_t other) {
+        uint64_t below = (one ^ other) - 1;
+
+        barrier_var(below);
+        return below >> 63;
+}
 
 struct unwind {
         uint64_t pc, sp, bp;            /* registers of the frame that the next step writes down */
