@@ -248,6 +248,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         struct scratch *scratch;
         struct recent *recent;
         uint32_t zero = 0;
+        bool is_fine;
 
         PART(BEGIN);
         if (!counters)
@@ -266,13 +267,14 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         process = &recent->row;
 
-        if (fine_is_due(counters))
+        is_fine = fine_is_due(counters);
+        if (is_fine)
                 counters->values[COUNTER_FINE_TICKS]++;
         else
                 counters->values[COUNTER_TICKS] += !faults_is_one(counters);
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch) {
-                if (fine_is_due(counters))
+                if (is_fine)
                         counters->values[COUNTER_FINE_RING_FULL]++;
                 else
                         counters->values[COUNTER_LOST_KERNEL_INTERNAL] += !faults_is_one(counters);
@@ -282,7 +284,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                      recent->has_one_id ? task->pid : identity_innermost(task));
         if (faults_is_one(counters))
                 faults_begin(scratch, counters);
-        else if (fine_is_due(counters))
+        else if (is_fine)
                 scratch->sample.kind = ABI_KIND_FINE;
         fetch_ahead(recent);
         PART(HEAD);

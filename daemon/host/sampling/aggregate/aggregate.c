@@ -453,7 +453,7 @@ static const Sample *resolve_task(const Aggregator *aggregator, const Program *p
                 return sample;
         *known = *sample;
         known->task_name = frames_task_name(aggregator->frames, program->process, sample->task,
-                                                      sample->header->task_size);
+                                             sample->header->task_size);
         return known;
 }
 
