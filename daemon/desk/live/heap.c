@@ -47,6 +47,12 @@ typedef struct Heap {
 
 /* ---- the look ---- */
 
+static int deny(uint64_t pid) {
+        log_error("heap: process %" PRIu64 ": its memory is not readable for us%s", pid,
+                  geteuid() ? ": run it as root" : "");
+        return STATUS_FAILURE;
+}
+
 /* Return: enum status, -errno. */
 static int find_process(Heap *heap) {
         const char *argument = heap->cli->arguments[0];
@@ -67,9 +73,9 @@ static int find_process(Heap *heap) {
                 r = process_read_mappings(heap->process, heap->objects);
         if (r <= 0)
                 return r;
-        log_error("heap: process %" PRIu64 ": %s%s", pid,
-                  r == PROCESS_E_DENIED ? "its memory is not readable for us" : "there is none",
-                  r == PROCESS_E_DENIED && geteuid() ? ": run it as root" : "");
+        if (r == PROCESS_E_DENIED)
+                return deny(pid);
+        log_error("heap: process %" PRIu64 ": there is none", pid);
         return STATUS_FAILURE;
 }
 
@@ -87,7 +93,6 @@ static int make_workers(Heap *heap) {
 static int look(Heap *heap) {
         static const char *const words[] = {
                 [GO_HEAP_ASK_E_NONE] = "it is no program of Go, whose heap profile alone is read",
-                [GO_HEAP_ASK_E_DENIED] = "its memory is not readable for us",
                 [GO_HEAP_ASK_E_WORKER] = "the process that reads it has failed, or took more than 30 seconds",
         };
         const GoHeapSaid *said = &heap->answer.said;
@@ -98,9 +103,10 @@ static int look(Heap *heap) {
         heap->time_ns = clock_read_ns(CLOCK_REALTIME);
         if (r < 0)
                 return r;
+        if (r == GO_HEAP_ASK_E_DENIED)
+                return deny(pid);
         if (r)
-                log_error("heap: process %" PRIu32 ": %s%s", pid, words[r],
-                          r == GO_HEAP_ASK_E_DENIED && geteuid() ? ": run it as root" : "");
+                log_error("heap: process %" PRIu32 ": %s", pid, words[r]);
         else if (said->result)
                 log_error("heap: process %" PRIu32 "%s%s%s: %s", pid, *said->version ? " (" : "", said->version,
                           *said->version ? ")" : "", go_heap_text(said->result));
