@@ -228,7 +228,7 @@ const Verb verb_keep = {
                 "Asks the daemon that runs with --recorder for what it has kept in memory, and writes the part that is meant:\n"
                 "samples at recorder-frequency, and waits with --off-cpu, with their times. The suffix of -o says the form:\n"
                 ".html (one page), .otlp, .pb.gz (pprof), .firefox.json (in order of time) and the others of `convert`.\n"
-                "It ends the daemon's open window first, so that all until now is there.\n"
+                "It ends the daemon's open window first, once a second at most, so that all until now is there.\n"
                 "\n"
                 "Without -o the daemon sends it to its receivers: profiles of types that begin with kept_, whose resource\n"
                 "says in profile.kept.reason what it was kept for. No sample counts twice in those that are sent anyway.\n"

@@ -199,6 +199,7 @@ typedef struct DaemonKeeps {
         } items[8];
         size_t n;
         sd_event_source *turn;          /* on while there are some */
+        uint64_t closed_ns;             /* MONOTONIC: when a window was ended on request last */
 } DaemonKeeps;
 
 struct Daemon {

@@ -3,7 +3,7 @@
 /*
  * The flight recorder, with --recorder: takes each window once it was exported, and hands out what it has.
  *
- *     POST /recorder/close       ends the window, so that all until now is in the recorder
+ *     POST /recorder/close       ends the window, so that all until now is in the recorder; once a second
  *     GET  /recorder/list[/…]    what may have it (recorder-ask.h), a line each: NUMBER START END SIZE; after
  *                                32,768 of them, `more`
  *     GET  /recorder/get/NUMBER  one of these: an OTLP request, packed by gzip
@@ -29,8 +29,8 @@
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
 
-/* A window that is shorter is not ended on request: each end is work, and one more request. */
-#define LEAST_WINDOW_NS NS_PER_SEC
+/* From one end of a window on request to the next: each is work, and one more request for the receivers. */
+#define CLOSES_APART_NS NS_PER_SEC
 
 /* In a small control group, or below a low max-memory, it has a quarter of what caches may have. */
 static size_t max_bytes(const Daemon *daemon) {
@@ -135,22 +135,30 @@ static int show_request(const Recorder *recorder, const char *number, Text *page
 static int close_window(Daemon *daemon, Text *page) {
         uint64_t now_ns = clock_monotonic_ns();
 
-        if (now_ns - MIN(now_ns, daemon->window.start_ns) >= LEAST_WINDOW_NS && !daemon->stop.time_ns &&
-            !daemon->pause.is_on && daemon_drain_window(daemon))
-                return 500;
+        if (now_ns - daemon->keeps.closed_ns >= CLOSES_APART_NS && !daemon->stop.time_ns &&
+            !daemon->pause.is_on) {
+                daemon->keeps.closed_ns = now_ns;
+                if (daemon_drain_window(daemon))
+                        return 500;
+        }
         text_printf(page, "closed\n");
         return 200;
 }
 
 /* ---- shipping ---- */
 
-static int take_number(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
-        uint64_t *nextp = userdata;
+/* The first request from a number on. */
+typedef struct Next {
+        uint64_t number;
+        const RecorderRequest *request; /* NULL = there is none */
+} Next;
 
-        if (request->number < *nextp)
-                return 0;
-        *nextp = request->number;
-        return 1;
+static int take_next(void *userdata, const RecorderRequest *request, uint64_t start_ns, uint64_t end_ns) {
+        Next *next = userdata;
+
+        if (request->number >= next->number)
+                next->request = request;
+        return next->request != NULL;
 }
 
 /* It was asked for: no frequency is lowered for its bytes. */
@@ -183,16 +191,14 @@ static int set_turns(const DaemonKeeps *keeps, int enabled) {
 static int on_keep(sd_event_source *source, void *userdata) {
         Daemon *daemon = userdata;
         DaemonKeeps *keeps = &daemon->keeps;
-        uint64_t number = keeps->items[0].next;
-        int r;
+        Next next = { .number = keeps->items[0].next };
 
         if (must_wait(daemon))
                 return set_turns(keeps, SD_EVENT_OFF);
-        if (recorder_each(daemon->stages.recorder, &keeps->items[0].ask.query, take_number, &number) &&
-            number < keeps->items[0].end) {
-                keeps->items[0].next = number + 1;
-                r = ship(daemon, recorder_find(daemon->stages.recorder, number), &keeps->items[0].ask);
-                return error_fold(r);
+        recorder_each(daemon->stages.recorder, &keeps->items[0].ask.query, take_next, &next);
+        if (next.request && next.request->number < keeps->items[0].end) {
+                keeps->items[0].next = next.request->number + 1;
+                return error_fold(ship(daemon, next.request, &keeps->items[0].ask));
         }
         keeps->n--;
         memmove(keeps->items, keeps->items + 1, keeps->n * sizeof(*keeps->items));
