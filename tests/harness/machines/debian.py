@@ -7,6 +7,7 @@
         suite.unpack([…], root, "./boot/*")         # of each only what fits
     suite.source("python3.13", folder)          # the archives of a source package
     with debian.Suite("trixie", "arm64") as suite:      # packages for another processor
+    debian.kept("rubies/trixie", "ruby", make, settle)  # what was made of packages, in the tests' cache
 """
 import os
 import pathlib
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import unittest
 
 import tap
 
@@ -73,3 +75,22 @@ class Suite:
         self.apt("apt-get", "-q", "source", "--download-only", "--only-source", package)
         for path in self.home.glob("*.tar.*"):
             shutil.move(path, folder)
+
+
+def kept(place, program, make, settle):
+    """A program in a root that is kept in the tests' cache: make(root) unpacks packages, settle(root) makes
+    the program, once the root has its place. None where it cannot be had."""
+    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / place
+    if not (root / program).exists():
+        new = root.with_suffix(f".{os.getpid()}")
+        new.mkdir(parents=True)
+        try:
+            make(new)
+        except unittest.SkipTest as reason:
+            print(f"# {reason}", flush=True)
+            shutil.rmtree(new)
+            return None
+        shutil.rmtree(root, ignore_errors=True)
+        new.rename(root)
+        settle(root)
+    return root / program

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases of Erlang, as Debian's other suites have them: unpacked as small roots, and kept in the tests'
 cache. Programs run in a root with this machine's temporary files, where their modules are."""
-import os
-import pathlib
-import shutil
-import unittest
 
 import debian
 
@@ -44,17 +40,4 @@ def settle(root):
 
 def fetched(suite):
     """The program `erl` of a suite, beside its `erlc`; None where it cannot be had."""
-    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "erlangs" / suite
-    if not (root / "erl").exists():
-        new = root.with_suffix(f".{os.getpid()}")
-        new.mkdir(parents=True)
-        try:
-            make_root(suite, new)
-        except unittest.SkipTest as reason:
-            print(f"# {reason}", flush=True)
-            shutil.rmtree(new)
-            return None
-        shutil.rmtree(root, ignore_errors=True)
-        new.rename(root)
-        settle(root)
-    return root / "erl"
+    return debian.kept(f"erlangs/{suite}", "erl", lambda root: make_root(suite, root), settle)

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases of PHP, as Debian's other suites have them: unpacked, with the C library that each was built for,
 and kept in the tests' cache."""
-import os
-import pathlib
-import shutil
 import subprocess
-import unittest
 
 import debian
 import tap
@@ -41,17 +37,5 @@ def settle(release, root):
 
 def fetched(suite):
     """A program that runs the suite's PHP; None where it cannot be had."""
-    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / "phps" / suite
-    if not (root / "php").exists():
-        new = root.with_suffix(f".{os.getpid()}")
-        new.mkdir(parents=True)
-        try:
-            make_root(suite, SUITES[suite], new)
-        except unittest.SkipTest as reason:
-            print(f"# {reason}", flush=True)
-            shutil.rmtree(new)
-            return None
-        shutil.rmtree(root, ignore_errors=True)
-        new.rename(root)
-        settle(SUITES[suite], root)
-    return root / "php"
+    return debian.kept(f"phps/{suite}", "php", lambda root: make_root(suite, SUITES[suite], root),
+                       lambda root: settle(SUITES[suite], root))
