@@ -39,7 +39,7 @@
  * over a large file (symbol-session.h). One file is asked at a time: of those that wait, the one that most of
  * the new stacks are in. What that takes comes off a budget of 10 s, which gets 1 s a minute. When it is used
  * up, files wait, which is counted. A file that takes more than 8 s, and one without debug information, is
- * asked once. Each question reads the file's units anew. So the first one comes at once, the next as the end
+ * asked once. Each question reads the file's units again. So the first one comes at once, the next as the end
  * of the window is near, and what was met after that waits until there is just time for it.
  *
  *     names known ─▶ [file: addresses without lines] ─budget─▶ worker ─▶ lines ─▶ window

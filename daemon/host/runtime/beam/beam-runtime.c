@@ -23,7 +23,7 @@
 #include "host/runtime/reader/reader-process.h"
 
 enum {
-        TRUST_MS = 1000,                /* for how long a name is believed at first: code is loaded anew */
+        TRUST_MS = 1000,                /* for how long a name is believed at first: code is loaded again */
         N_TASKS = 64,                   /* names of processes of Erlang that are kept */
         NAMELESS_NS = 1000000000,       /* for how long no name of such a process is believed */
         MAX_TASK = 192,                 /* bytes of such a name; longer ones are cut */

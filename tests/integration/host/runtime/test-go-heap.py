@@ -210,7 +210,7 @@ class HeapCase(tap.TestCase):
                 sum(size * (allocs - frees) for size, allocs, frees in buckets)]
 
     def heap_totals(self, go, child):
-        """(cycle, totals) of what `heap` says, whose worker looks anew until a look counts."""
+        """(cycle, totals) of what `heap` says, whose worker looks again until a look counts."""
         path = self.directory() / "totals.pb.gz"
         head = self.heap(child, "-o", path).stdout
         stacks = stacks_of_raw(self.raw(go, path))[1]
