@@ -525,9 +525,13 @@ class World:
         pathlib.Path("/srv/profiles/2026-01-31/checkout/web-1").mkdir(parents=True)
 
     def fill_spool(self):
-        """With requests that wait, of the user that the daemon becomes."""
-        shutil.rmtree("/var/lib/spanprof/spool", ignore_errors=True)
-        shutil.copytree(tap.SOURCE_DIR / "tests/data/spool-0.1.0", "/var/lib/spanprof/spool")
+        """With requests that wait, of the user that the daemon becomes. Their names say that they were stored now:
+        a spool drops what is older than a week."""
+        spool = pathlib.Path("/var/lib/spanprof/spool")
+        shutil.rmtree(spool, ignore_errors=True)
+        spool.mkdir(parents=True)
+        for path in (tap.SOURCE_DIR / "tests/data/spool-0.1.0").glob("*.batch"):
+            shutil.copy(path, spool / f"{time.time_ns()}{path.name[19:]}")
         self.call("chown -R nobody /var/lib/spanprof/spool && chmod 700 /var/lib/spanprof/spool")
 
     def record(self):

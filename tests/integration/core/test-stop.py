@@ -220,7 +220,7 @@ class Desk(Stop):
             self.assertIn("samples", json.loads(line))
 
     def test_stacks_shows_what_it_has_seen_by_then(self):
-        victim = self.victim("shares", rests=True)
+        victim = self.victim("shares")          # one that rests may be seen asleep at the end
         child, pid = self.behind_timeout("stacks", str(victim.pid), "-d", "600", "--log-level", "info")
         child.wait_for("profiling 1 process")
         session.wait_cpu([victim.pid], 1)
