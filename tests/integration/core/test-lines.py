@@ -525,8 +525,8 @@ class World:
         pathlib.Path("/srv/profiles/2026-01-31/checkout/web-1").mkdir(parents=True)
 
     def fill_spool(self):
-        """With requests that wait, of the user that the daemon becomes. Their names say that they were stored now:
-        a spool drops what is older than a week."""
+        """With requests that wait, of the user that the daemon becomes. Their names say that they were stored
+        now: a spool drops what is older than a week."""
         spool = pathlib.Path("/var/lib/spanprof/spool")
         shutil.rmtree(spool, ignore_errors=True)
         spool.mkdir(parents=True)
