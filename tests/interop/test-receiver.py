@@ -68,7 +68,7 @@ class Receiver(session.TestCase):
         return json.loads((self.here / "summary.json").read_text())
 
     def test_starts_the_daemon_and_has_each_of_its_samples(self):
-        victim = self.victim("chain", "60")
+        victim = self.victim("chain", "60", rests=True)
         running = self.collector(command=self.command(victim))
         self.wait_more(victim.pid, running)
         found = os.stat(self.socket)
@@ -81,7 +81,7 @@ class Receiver(session.TestCase):
         self.assertEqual(self.counts(running), {victim.pid: summary["delivered"]})
 
     def test_starts_a_daemon_again_that_was_killed(self):
-        victim = self.victim("chain", "60")
+        victim = self.victim("chain", "60", rests=True)
         running = self.collector(command=self.command(victim))
         self.wait_more(victim.pid, running)
         first = self.daemon_of(running)
@@ -93,7 +93,7 @@ class Receiver(session.TestCase):
 
     def test_that_is_killed_leaves_no_daemon_and_loses_nothing(self):
         """The daemon gets a signal with it, keeps what it has in its spool, and the next one sends that to the next Collector."""
-        victim = self.victim("chain", "60")
+        victim = self.victim("chain", "60", rests=True)
         first = self.collector(command=self.command(victim))
         self.wait_more(victim.pid, first)
         daemon = self.daemon_of(first)
@@ -111,7 +111,7 @@ class Receiver(session.TestCase):
         self.assertGreaterEqual(self.counts(first, second)[victim.pid], before["ticks"] + after["ticks"])
 
     def test_is_found_by_a_daemon_of_its_own_service_over_restarts(self):
-        victim = self.victim("chain", "60")
+        victim = self.victim("chain", "60", rests=True)
         first = self.collector()
         run = self.start("--pid", victim.pid, "--spool", self.here / "spool", endpoint=f"unix:{self.socket}")
         self.wait_more(victim.pid, first)

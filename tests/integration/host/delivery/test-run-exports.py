@@ -27,7 +27,7 @@ class Exports(session.TestCase):
         return path
 
     def run_daemon(self, configuration, **options):
-        victim = self.victim("shares", 3600)
+        victim = self.victim("shares", 3600, rests=True)
         run = self.start("--pid", victim.pid, "--config", self.configure(configuration), **options)
         run.wait_events(20)
         return run.stop()
@@ -122,7 +122,7 @@ class Exports(session.TestCase):
 
     def names_of_the_first(self):
         """Of native frames in the first request."""
-        victim = self.victim("shares", 3600)
+        victim = self.victim("shares", 3600, rests=True)
         run = self.start("--pid", victim.pid, "--symbols", "local", "--export-interval", "1h")
         run.wait_events(1)         # what the first window has, the next comes in an hour
         result = run.stop()
@@ -187,7 +187,7 @@ class Removed(session.TestCase):
 
     def test_a_configuration_with_removed_options_still_starts(self):
         """And samples: the options in two sections of the file, in the environment, and on the command line."""
-        victim = self.victim("shares", 3600)
+        victim = self.victim("shares", 3600, rests=True)
         lines = "".join(f"{key} = {value}\n" for key, value in self.KEYS.items())
         path = self.directory() / "spanprof.conf"
         path.write_text(f"[targets]\n{lines}[export]\n{lines}")

@@ -32,7 +32,7 @@ def profiles(requests):
 
 class Killed(session.TestCase):
     def setUp(self):
-        self.spool, self.victim_pid = self.directory() / "spool", self.victim("shares", 3600).pid
+        self.spool, self.victim_pid = self.directory() / "spool", self.victim("shares", 3600, rests=True).pid
         self.play = ok()
         self.server = Server([lambda connection, server: self.play(connection, server)])
         self.addCleanup(self.server.close)
