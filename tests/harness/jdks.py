@@ -43,6 +43,13 @@ def here():
     return javas or tap.skip("tool: java is not installed")
 
 
+def usual():
+    """The newest of these alone; with --long all of them."""
+    found = here()
+    newest = max(found, key=int)
+    return found if tap.LONG else {newest: found[newest]}
+
+
 def tool(name):
     """A program of the JDK, of whichever release has it."""
     for java in here().values():

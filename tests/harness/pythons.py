@@ -39,6 +39,12 @@ def here():
     return pythons
 
 
+def usual():
+    """The first of these alone; with --long all of them."""
+    found = here()
+    return found if tap.LONG else dict(list(found.items())[:1])
+
+
 def make_root(root):
     """Debian's newer releases and their headers, with the C library that they need, which is newer than this machine's."""
     tap.need_tool("patchelf")

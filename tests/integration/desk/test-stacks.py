@@ -271,7 +271,7 @@ class Stacks(tap.TestCase):
         return set(found)
 
     def test_java_deadlocks_and_owners_are_those_of_jstack(self):
-        for release, java in jdks.here().items():
+        for release, java in jdks.usual().items():
             with self.subTest(release):
                 mine, text, child = self.locks_of_java(java)
                 self.assertEqual(mine, LOCKS)
@@ -296,7 +296,7 @@ class Stacks(tap.TestCase):
         return tap.wait_until(wait, "each waits for its lock")
 
     def test_python_rlocks_have_owners_and_locks_say_that_they_have_none(self):
-        for version, python in pythons.here().items():
+        for version, python in pythons.usual().items():
             with self.subTest(version):
                 child = self.spawn([python, tap.SOURCE_DIR / "tests/victims/python/victim-locks.py"])
                 said = tap.wait_until(lambda: len(found := re.findall(r"^thread (\w+) (\d+)$", child.out, re.M)) == 7
