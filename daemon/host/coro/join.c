@@ -20,7 +20,8 @@
  * read once, and its coroutines are taken for those of one of them; when it ends, for those of the next. An
  * engine (`spanprof coro`) has regions mapped as well, and is none of them
  * (host/sampling/discover/coroutine-engine.c). Scans cost at most a 20th of a CPU, of idle regions mostly
- * less than a 300th.
+ * less than a 300th. When as many regions are followed as there is room for, one of the greatest holder's
+ * (core/base/data/shares.h) gives way to one of a process whose user or control group has fewer.
  *
  * The same events say how long coroutines were suspended (suspended.c): told when a window or a process ends.
  */
@@ -33,6 +34,7 @@
 
 #include "core/base/data/hashmap.h"
 #include "core/base/data/list.h"
+#include "core/base/data/shares.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
@@ -44,6 +46,7 @@
 #include "host/coro/region.h"
 #include "host/coro/suspended.h"
 #include "host/sampling/discover/coroutine-engine.h"
+#include "host/sampling/process/identity.h"
 
 enum {
         MAX_PROCESSES = 8192,           /* processes that are asked for; over it one without a region goes */
@@ -90,6 +93,7 @@ typedef struct Followed {
         /* process that the coroutines are taken for; 0 = none is left */
         uint32_t pid;
         uint64_t generation;
+        Share *share;                   /* of this one, or of the last one */
 } Followed;
 
 static Followed *followed_free(Followed *followed) {
@@ -237,6 +241,7 @@ struct CoroJoin {
         struct { Member *first, *last; } gone, idle;    /* idle: who was asked for least lately first */
         Followed *regions[MAX_REGIONS];
         size_t n_regions;
+        Shares shares;                  /* holders of these */
         unsigned n_finding;             /* looks that go on, each with its descriptors */
         ScanInterval interval;
         uint64_t due_ns;                /* earliest time of the next scan */
@@ -260,6 +265,7 @@ static void leave(CoroJoin *join, Followed *followed) {
         for (size_t i = 0; i < join->n_regions; i++)
                 if (join->regions[i] == followed)
                         join->regions[i] = join->regions[--join->n_regions];
+        share_release(&join->shares, followed->share, 1);
         followed_free(followed);
 }
 
@@ -276,6 +282,7 @@ CoroJoin *coro_join_free(CoroJoin *join) {
         hashmap_deinit(&join->members);
         for (size_t i = 0; i < join->n_regions; i++)
                 followed_free(join->regions[i]);
+        shares_deinit(&join->shares);
         free(join);
         return NULL;
 }
@@ -312,6 +319,119 @@ bool coro_join_knows(const CoroJoin *join, uint32_t pid) {
         return hashmap_get(&join->members, pid);
 }
 
+/* ---- suspended time ---- */
+
+typedef struct Telling {
+        const CoroJoin *join;
+        const Followed *followed;
+} Telling;
+
+static int tell(void *userdata, const SuspendedSum *sum) {
+        const Telling *telling = userdata;
+        const Followed *followed = telling->followed;
+        CoroSuspended suspended = { .pid = followed->pid,
+                                    .generation = followed->generation,
+                                    .address = sum->address,
+                                    .value_ns = sum->value_ns,
+                                    .time_ns = sum->time_ns };
+
+        if (sum->station != SUSPENDED_ANY_STATION) {
+                const StationState *state = &followed->scan.states[sum->station];
+
+                suspended.known = true;
+                suspended.coroutine = (CoroMatch){ state->probe_id, state->birth_ns, sum->station };
+        }
+        return telling->join->suspended(telling->join->userdata, &suspended);
+}
+
+static void count_stretches(Suspended *suspended) {
+        stat_add(COUNTER_CORO_SUSPENSIONS, suspended->n_whole);
+        stat_add(COUNTER_CORO_SUSPENSIONS_UNKNOWN, suspended->n_unknown);
+        stat_add(COUNTER_CORO_SUSPENSIONS_FOLDED, suspended->n_folded);
+        suspended->n_whole = suspended->n_unknown = suspended->n_folded = 0;
+}
+
+/* @end_ns: when its process ended, or later. */
+static int take_suspended(CoroJoin *join, Followed *followed, uint64_t end_ns) {
+        Telling telling = { join, followed };
+        int r = followed->pid && join->suspended ? followed_count_suspended(followed, end_ns) : 0;
+
+        count_stretches(&followed->suspended);
+        if (!r)
+                r = suspended_take(&followed->suspended, followed->pid && join->suspended ? tell : NULL,
+                                   &telling);
+        return r;
+}
+
+/* ---- shares of regions ---- */
+
+/* The region's place is @pid's from now on. Return: 0, -ENOMEM. */
+static int charge(CoroJoin *join, Followed *followed, uint32_t pid) {
+        const ShareOwner owner = identity_owner_of((pid_t)pid, 0);
+        Share *share;
+        int r = shares_hold(&join->shares, &owner, 1, &share);
+
+        if (r)
+                return error_fold(r);
+        share_release(&join->shares, followed->share, 1);
+        followed->share = share;
+        return 0;
+}
+
+/* Its processes have no region any more, and are looked at again, last of all. */
+static int give_way(CoroJoin *join, Followed *followed) {
+        uint64_t now_ns = clock_monotonic_ns();
+        RegionScanFound found;
+        HashmapEntry *entry;
+        uint32_t at = 0;
+        int r = followed_scan(followed, &found);
+
+        if (!r)
+                r = take_suspended(join, followed, UINT64_MAX);
+        while (!r && (entry = hashmap_next(&join->members, &at))) {
+                Member *member = entry->value;
+
+                if (member->followed != followed)
+                        continue;
+                member->wait_ns = LAST_LOOK_NS;
+                member->look_ns = now_ns + LAST_LOOK_NS;
+                if (!member->gone_ns)
+                        list_append(&join->idle, member);
+                member->followed = NULL;
+                leave(join, followed);
+        }
+        return r;
+}
+
+static Followed *held_by(const CoroJoin *join, const Share *share) {
+        size_t i = 0;
+
+        while (join->regions[i]->share != share)
+                i++;
+        return join->regions[i];
+}
+
+/* The greatest holder's region goes for one of @pid, if that has fewer. Return: 0, 1 = none goes, < 0. */
+static int make_room(CoroJoin *join, uint32_t pid) {
+        const ShareOwner owner = identity_owner_of((pid_t)pid, 0);
+        ShareOwner told = owner;
+        Share *asking, *victim;
+        int r = shares_hold(&join->shares, &owner, 0, &asking);
+
+        if (r)
+                return error_fold(r);
+        victim = shares_victim(&join->shares, asking, 1);
+        r = victim == asking;
+        if (!r) {
+                told = *share_owner(victim);
+                r = give_way(join, held_by(join, victim));
+        }
+        share_release(&join->shares, asking, 0);
+        stat_add(COUNTER_CORO_REGIONS_REFUSED, 1);
+        shares_tell(&join->shares, "regions of coroutines", &told, clock_monotonic_ns());
+        return r;
+}
+
 /* ---- finding ---- */
 
 typedef struct Found {
@@ -341,13 +461,16 @@ static int on_region(void *userdata, int fd, const char *path) {
                         found->followed = found->join->regions[i];
         if (found->followed)
                 return 0;
-        if (found->join->n_regions == MAX_REGIONS) {
-                stat_add(COUNTER_CORO_REGIONS_REFUSED, 1);
-                return 0;
-        }
-        r = followed_new(&found->followed, take(region));
+        r = found->join->n_regions == MAX_REGIONS ? make_room(found->join, found->pid) : 0;
         if (r)
+                return r < 0 ? r : 0;
+        r = followed_new(&found->followed, take(region));
+        if (!r)
+                r = charge(found->join, found->followed, found->pid);
+        if (r) {
+                found->followed = followed_free(found->followed);
                 return r;
+        }
         found->followed->pid = found->pid;
         found->followed->generation = found->generation;
         found->join->regions[found->join->n_regions++] = found->followed;
@@ -454,49 +577,7 @@ int coro_join_scan(CoroJoin *join, uint64_t *wait_nsp) {
         return 0;
 }
 
-/* ---- suspended time ---- */
-
-typedef struct Telling {
-        const CoroJoin *join;
-        const Followed *followed;
-} Telling;
-
-static int tell(void *userdata, const SuspendedSum *sum) {
-        const Telling *telling = userdata;
-        const Followed *followed = telling->followed;
-        CoroSuspended suspended = { .pid = followed->pid,
-                                    .generation = followed->generation,
-                                    .address = sum->address,
-                                    .value_ns = sum->value_ns,
-                                    .time_ns = sum->time_ns };
-
-        if (sum->station != SUSPENDED_ANY_STATION) {
-                const StationState *state = &followed->scan.states[sum->station];
-
-                suspended.known = true;
-                suspended.coroutine = (CoroMatch){ state->probe_id, state->birth_ns, sum->station };
-        }
-        return telling->join->suspended(telling->join->userdata, &suspended);
-}
-
-static void count_stretches(Suspended *suspended) {
-        stat_add(COUNTER_CORO_SUSPENSIONS, suspended->n_whole);
-        stat_add(COUNTER_CORO_SUSPENSIONS_UNKNOWN, suspended->n_unknown);
-        stat_add(COUNTER_CORO_SUSPENSIONS_FOLDED, suspended->n_folded);
-        suspended->n_whole = suspended->n_unknown = suspended->n_folded = 0;
-}
-
-/* @end_ns: when its process ended, or later. */
-static int take_suspended(CoroJoin *join, Followed *followed, uint64_t end_ns) {
-        Telling telling = { join, followed };
-        int r = followed->pid && join->suspended ? followed_count_suspended(followed, end_ns) : 0;
-
-        count_stretches(&followed->suspended);
-        if (!r)
-                r = suspended_take(&followed->suspended, followed->pid && join->suspended ? tell : NULL,
-                                   &telling);
-        return r;
-}
+/* ---- windows and ends ---- */
 
 /* A process of another user is there, too, though we may send it nothing. */
 static bool is_there(uint32_t pid) {
@@ -525,8 +606,8 @@ int coro_join_close(CoroJoin *join, bool discard) {
         return 0;
 }
 
-/* Takes the coroutines for those of another process that has the region mapped. */
-static void pass_on(CoroJoin *join, Followed *followed) {
+/* Takes the coroutines for those of another process that has the region mapped. Return: 0, -ENOMEM. */
+static int pass_on(CoroJoin *join, Followed *followed) {
         HashmapEntry *entry;
         uint32_t at = 0;
 
@@ -539,6 +620,7 @@ static void pass_on(CoroJoin *join, Followed *followed) {
                 followed->pid = (uint32_t)entry->key;
                 followed->generation = member->generation;
         }
+        return followed->pid ? charge(join, followed, followed->pid) : 0;
 }
 
 int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
@@ -558,8 +640,7 @@ int coro_join_forget(CoroJoin *join, uint32_t pid, uint64_t end_ns) {
         r = followed_scan(member->followed, &found);
         if (!r)
                 r = take_suspended(join, member->followed, end_ns);
-        pass_on(join, member->followed);
-        return r;
+        return r ? r : pass_on(join, member->followed);
 }
 
 /* ---- answering ---- */
