@@ -3,6 +3,11 @@
 /*
  * Keeps a list of wishes with a time for the next attempt of each, which a thread serves one after the
  * other; refusals are asked again later and later.
+ *
+ * A wish is that of the process whose file it is for (core/base/data/shares.h). Of the places each leaves as
+ * much free as it has, and control groups, users and processes are served in turn. So who has many files, or
+ * build ids that no server knows, waits behind its own. A wish of several is where it is served first. One
+ * that failed is behind all others of its process.
  */
 
 #include "host/naming/debug-fetcher.h"
@@ -13,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/thread/thread.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -35,13 +41,15 @@ enum {
 /* A build id that was looked for. */
 typedef struct Wish {
         char id[MAX_ID];
-        bool is_waiting;                /* for the thread; else there was an answer */
+        Share *share;                   /* holder while it waits for the thread; NULL = there was an answer */
+        uint64_t rank;                  /* place in the line of those that wait */
         bool is_news;                   /* the file came, and the loop does not know yet */
         uint64_t next_ns;               /* time before which it is not asked for again */
 } Wish;
 
 typedef struct Report {
         uint64_t n_cached, n_dropped, n_bytes;
+        ShareOwner dropped;             /* whose wish was dropped last */
         uint64_t n[DEBUGINFOD_E_FAILED + 1];    /* answers, by code */
 } Report;
 
@@ -52,13 +60,15 @@ struct DebugFetcher {
         uint64_t again_ns, retry_ns;
         Thread *thread;                 /* the loop's, as the next */
         char told[DEBUGINFOD_MAX_PROBLEM];
+        Shares told_shares;             /* holds nothing: when the log had a word on wishes without room */
 
         pthread_mutex_t mutex;
         pthread_cond_t changed;
         unsigned n_refs;
         bool quit;
         Wish wishes[MAX_WISHES];
-        uint32_t n_wishes, n_waiting, n_news;
+        uint32_t n_wishes, n_news;
+        Shares shares;                  /* holders of those that wait */
         uint64_t pause_ns;              /* no server is asked before that */
         unsigned n_failed;              /* in a row */
         Report report;
@@ -86,6 +96,7 @@ static void unref(void *userdata) {
                 return;
         debuginfod_free(fetcher->client);
         zygotes_unref(fetcher->zygotes);
+        shares_deinit(&fetcher->shares);
         pthread_cond_destroy(&fetcher->changed);
         pthread_mutex_destroy(&fetcher->mutex);
         free(fetcher);
@@ -109,40 +120,68 @@ static Wish *make_room(DebugFetcher *fetcher) {
         for (uint32_t i = 0; i < MAX_WISHES; i++) {
                 Wish *wish = &fetcher->wishes[i];
 
-                if (!wish->is_waiting && !wish->is_news && (!oldest || wish->next_ns < oldest->next_ns))
+                if (!wish->share && !wish->is_news && (!oldest || wish->next_ns < oldest->next_ns))
                         oldest = wish;
         }
         return oldest;
 }
 
-static void wish_for(DebugFetcher *fetcher, const char *id) {
-        Wish *wish = find_wish(fetcher, id);
+/* A place in the line. NULL = it has no room there. */
+static Share *enter(DebugFetcher *fetcher, const ShareOwner *owner) {
+        Share *share;
 
-        if (wish && (wish->is_waiting || clock_monotonic_ns() < wish->next_ns))
+        if (!shares_leave_room(&fetcher->shares, owner, 1, MAX_WISHES) ||
+            shares_hold(&fetcher->shares, owner, 1, &share))
+                return NULL;
+        return share;
+}
+
+/* It waits already: from now on for this process, if its turn comes earlier. */
+static void join(DebugFetcher *fetcher, Wish *wish, const ShareOwner *owner) {
+        Share *share = enter(fetcher, owner), *spare = share;
+        uint64_t rank = share ? share_rank(&fetcher->shares, share) : UINT64_MAX;
+
+        if (rank < wish->rank) {
+                spare = wish->share;
+                wish->share = share;
+                wish->rank = rank;
+        }
+        share_release(&fetcher->shares, spare, 1);
+}
+
+static void wish_for(DebugFetcher *fetcher, const ShareOwner *owner, const char *id) {
+        Wish *wish = find_wish(fetcher, id);
+        Share *share;
+
+        if (wish && wish->share)
+                join(fetcher, wish, owner);
+        if (wish && (wish->share || clock_monotonic_ns() < wish->next_ns))
                 return;
-        if (!wish)
+        share = enter(fetcher, owner);
+        if (share && !wish)
                 wish = make_room(fetcher);
-        if (!wish) {
+        if (!share || !wish) {
                 fetcher->report.n_dropped++;
+                fetcher->report.dropped = *owner;
+                share_release(&fetcher->shares, share, 1);
                 return;
         }
-        *wish = (Wish){ .is_waiting = true };
+        *wish = (Wish){ .share = share, .rank = share_rank(&fetcher->shares, share) };
         strcpy(wish->id, id);
-        fetcher->n_waiting++;
         pthread_cond_broadcast(&fetcher->changed);
 }
 
 /* ---- in the thread of names ---- */
 
-static int find(void *userdata, const char *id, int *fdp, uint64_t *sizep) {
-        DebugFetcher *fetcher = userdata;
+static int find(const SymbolRemote *remote, const char *id, int *fdp, uint64_t *sizep) {
+        DebugFetcher *fetcher = remote->userdata;
         int r = debuginfod_get_cached(fetcher->client, id, fdp, sizep);
 
         if (strlen(id) >= MAX_ID)
                 return 1;
         pthread_mutex_lock(&fetcher->mutex);
         if (r)
-                wish_for(fetcher, id);
+                wish_for(fetcher, &remote->owner, id);
         else
                 fetcher->report.n_cached++;
         pthread_mutex_unlock(&fetcher->mutex);
@@ -182,20 +221,21 @@ static void settle(DebugFetcher *fetcher, const char *id, int said, uint64_t n_b
         fetcher->report.n[said]++;
         fetcher->report.n_bytes += said ? 0 : n_bytes;
         strcpy(fetcher->problem, debuginfod_problem(fetcher->client));
+        shares_note_served(&fetcher->shares, wish->rank);
         if (said == DEBUGINFOD_E_FAILED) {
                 uint64_t wait_ns = fetcher->retry_ns << MIN(fetcher->n_failed, (unsigned)MAX_DOUBLINGS);
 
                 fetcher->n_failed++;
+                wish->rank = share_rank(&fetcher->shares, wish->share);
                 fetcher->pause_ns = wish->next_ns = now_ns + MIN(wait_ns, LONGEST_RETRY_NS);
                 if (!*fetcher->problem)
                         strcpy(fetcher->problem, "what came could not be kept in the cache");
                 return;
         }
         fetcher->n_failed = 0;
-        fetcher->n_waiting--;
+        share_release(&fetcher->shares, take(wish->share), 1);
         fetcher->n_news += !said;
         wish->is_news = !said;
-        wish->is_waiting = false;
         wish->next_ns = now_ns + fetcher->again_ns;
 }
 
@@ -213,7 +253,11 @@ static void serve(DebugFetcher *fetcher, const Wish *wish) {
                 settle(fetcher, id, said, n_bytes);
 }
 
-/* The one that waits longest for its turn. NULL = none is due; *next_nsp: when one is. */
+static bool is_before(const Wish *a, const Wish *b) {
+        return a->rank < b->rank || (a->rank == b->rank && a->next_ns < b->next_ns);
+}
+
+/* The first in the line; no wish is put off for longer than all are. NULL = none; *next_nsp: when one is. */
 static const Wish *next_due(const DebugFetcher *fetcher, uint64_t *next_nsp) {
         uint64_t now_ns = clock_monotonic_ns();
         const Wish *first = NULL;
@@ -221,7 +265,7 @@ static const Wish *next_due(const DebugFetcher *fetcher, uint64_t *next_nsp) {
         for (uint32_t i = 0; i < fetcher->n_wishes; i++) {
                 const Wish *wish = &fetcher->wishes[i];
 
-                if (wish->is_waiting && (!first || wish->next_ns < first->next_ns))
+                if (wish->share && (!first || is_before(wish, first)))
                         first = wish;
         }
         *next_nsp = first ? MAX(first->next_ns, fetcher->pause_ns) : UINT64_MAX;
@@ -326,7 +370,8 @@ static bool next_news(void *userdata, char *id, size_t size) {
 }
 
 NameRemote debug_fetcher_remote(DebugFetcher *fetcher) {
-        return (NameRemote){ .remote = { find, fetcher }, .ref = ref, .unref = unref, .next = next_news };
+        return (NameRemote){ .remote = { .fetch = find, .userdata = fetcher },
+                             .ref = ref, .unref = unref, .next = next_news };
 }
 
 void debug_fetcher_collect(DebugFetcher *fetcher) {
@@ -345,6 +390,11 @@ void debug_fetcher_collect(DebugFetcher *fetcher) {
         stat_add(COUNTER_DEBUGINFOD_FAILED, report.n[DEBUGINFOD_E_FAILED]);
         stat_add(COUNTER_DEBUGINFOD_DROPPED, report.n_dropped);
         stat_add(COUNTER_DEBUGINFOD_BYTES, report.n_bytes);
+        if (report.n_dropped) {
+                fetcher->told_shares.n_untold += report.n_dropped - 1;
+                shares_tell(&fetcher->told_shares, "debug files that servers are asked for", &report.dropped,
+                            clock_monotonic_ns());
+        }
         if (*problem && strcmp(problem, fetcher->told) != 0)
                 log_warning("debuginfod: %s", problem);
         memcpy(fetcher->told, problem, sizeof(fetcher->told));
@@ -352,7 +402,7 @@ void debug_fetcher_collect(DebugFetcher *fetcher) {
 
 void debug_fetcher_state(DebugFetcher *fetcher, DebugFetcherState *state) {
         pthread_mutex_lock(&fetcher->mutex);
-        *state = (DebugFetcherState){ .n_waiting = fetcher->n_waiting };
+        *state = (DebugFetcherState){ .n_waiting = (uint32_t)shares_held(&fetcher->shares) };
         memcpy(state->problem, fetcher->problem, sizeof(state->problem));
         pthread_mutex_unlock(&fetcher->mutex);
 }

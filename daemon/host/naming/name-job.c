@@ -230,7 +230,7 @@ static void look_up(WorkerJob *base, void *state) {
 }
 
 int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes,
-                 const NameRemote *remote) {
+                 const NameRemote *remote, const ShareOwner *owner) {
         NameJob *job = calloc(1, sizeof(*job));
         int r;
 
@@ -243,6 +243,7 @@ int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *p
         job->zygotes = zygotes ? zygotes_ref(zygotes) : NULL;
         if (zygotes && remote && remote->remote.fetch) {
                 job->remote = *remote;
+                job->remote.remote.owner = *owner;
                 remote->ref(remote->remote.userdata);
         }
         r = keep(job, subject->gnu, &job->subject.gnu);

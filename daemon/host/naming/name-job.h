@@ -121,10 +121,10 @@ typedef struct NameJob {
 
 /*
  * @zygotes: of workers that read the file; NULL = it is read here, as the vdso always is, and @remote, which
- * may be NULL, is not asked. Return: 0, -ENOMEM.
+ * may be NULL, is not asked. @owner: process for which that is asked. Return: 0, -ENOMEM.
  */
 int name_job_new(NameJob **jobp, const NameSubject *subject, const NamePlaces *places, Zygotes *zygotes,
-                 const NameRemote *remote);
+                 const NameRemote *remote, const ShareOwner *owner);
 void name_job_discard(WorkerJob *job);
 
 /* Forgets tables that were not needed since the one before, and gives their memory back to the system. */

@@ -428,7 +428,8 @@ static void give_up(WorkerJob *base, void *userdata) {
 /* @share: holder of its place in the queue. */
 static int push_job(ObjectNames *names, NamedObject *object, Share *share) {
         NameJob *job;
-        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes, &names->remote);
+        int r = name_job_new(&job, &object->subject, &object->places, names->zygotes, &names->remote,
+                             &object->owner);
 
         if (r)
                 return error_fold(r);
@@ -926,7 +927,7 @@ static void add_unlined(NameJob *job, NamedObject *object) {
 static int ask_lines(ObjectNames *names, NamedObject *object) {
         NameJob *job;
         int r = name_job_new(&job, &object->subject, &object->places, names->zygotes,
-                             object->serial ? &names->remote : NULL);
+                             object->serial ? &names->remote : NULL, &object->owner);
 
         if (r)
                 return error_fold(r);

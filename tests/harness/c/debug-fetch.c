@@ -2,9 +2,9 @@
 
 /*
  * Looks for debug files as the daemon does, by a DebugFetcher with intervals of the caller's:
- * `debug-fetch URLS CACHE RETRY-MS AGAIN-MS N-LOOKS BUILD-ID…`. Each build id is looked for N-LOOKS times, each
- * time AGAIN-MS and a tenth after nobody waits for an answer any more, or 20 s. Prints `came ID` for each that
- * did, and the counts.
+ * `debug-fetch URLS CACHE RETRY-MS AGAIN-MS N-LOOKS [USER:]BUILD-ID…`. Each build id is looked for N-LOOKS times,
+ * for a process of that user, each time AGAIN-MS and a tenth after nobody waits for an answer any more, or
+ * 20 s. Prints `came ID` for each that did, and the counts.
  */
 
 #include <stdio.h>
@@ -32,10 +32,13 @@ static uint32_t wait_for_answers(DebugFetcher *fetcher) {
 
 static void look(DebugFetcher *fetcher, const NameRemote *remote, char **ids, int n) {
         for (int k = 0; k < n; k++) {
+                const char *mark = strchr(ids[k], ':');
+                SymbolRemote own = remote->remote;
                 uint64_t size;
                 int fd;
 
-                if (!remote->remote.fetch(remote->remote.userdata, ids[k], &fd, &size))
+                own.owner = (ShareOwner){ 1, mark ? (uint32_t)atoi(ids[k]) : 0, 1 };
+                if (!own.fetch(&own, mark ? mark + 1 : ids[k], &fd, &size))
                         close(fd);
         }
         printf("waiting %u\n", wait_for_answers(fetcher));

@@ -413,8 +413,8 @@ const char *debuginfod_problem(const Debuginfod *client) {
 
 /* ---- making it ---- */
 
-static int fetch(void *userdata, const char *id, int *fdp, uint64_t *sizep) {
-        return debuginfod_get(userdata, id, fdp, sizep) ? 1 : 0;
+static int fetch(const SymbolRemote *remote, const char *id, int *fdp, uint64_t *sizep) {
+        return debuginfod_get(remote->userdata, id, fdp, sizep) ? 1 : 0;
 }
 
 const SymbolRemote *debuginfod_remote(const Debuginfod *client) {
@@ -479,7 +479,7 @@ int debuginfod_new(Debuginfod **clientp, const DebuginfodConfig *config) {
         own->timeout_ns = own->timeout_ns ?: 300 * NS_PER_SEC;
         own->idle_ns = own->idle_ns ?: 30 * NS_PER_SEC;
         client->directory = -1;
-        client->remote = (SymbolRemote){ fetch, client };
+        client->remote = (SymbolRemote){ .fetch = fetch, .userdata = client };
         r = read_urls(client, config->urls ? config->urls : "");
         if (!r)                         /* a redirect may lead to any */
                 r = http_prepare("https:") ? DEBUGINFOD_E_UNUSABLE : 0;

@@ -182,7 +182,7 @@ static bool may_lie_beside(const DebugSearch *search, int fd) {
 }
 
 static int fetch(const SymbolRemote *remote, const char *id, int *fdp, uint64_t *sizep) {
-        return remote && is_plain_id(id) ? remote->fetch(remote->userdata, id, fdp, sizep) : 1;
+        return remote && is_plain_id(id) ? remote->fetch(remote, id, fdp, sizep) : 1;
 }
 
 int debug_search_next(DebugSearch *search, int *fdp, uint64_t *sizep) {

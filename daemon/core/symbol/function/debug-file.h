@@ -18,17 +18,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/data/shares.h"
 #include "core/symbol/function/object-path.h"
 
 /* A source of debug files of other machines. */
-typedef struct SymbolRemote {
+typedef struct SymbolRemote SymbolRemote;
+
+struct SymbolRemote {
         /*
          * Opens a file that is known to have this build id; its content is to be read by a worker without
          * rights. Return: 0 with *fdp (owned by the caller) and *sizep; 1 = none.
          */
-        int (*fetch)(void *userdata, const char *build_id_gnu, int *fdp, uint64_t *sizep);
+        int (*fetch)(const SymbolRemote *remote, const char *build_id_gnu, int *fdp, uint64_t *sizep);
         void *userdata;
-} SymbolRemote;
+        ShareOwner owner;               /* process whose file it is asked for */
+};
 
 enum {
         DEBUG_MAX_PATH = 4096,

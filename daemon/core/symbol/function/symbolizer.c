@@ -460,7 +460,7 @@ static int open_lines(const Symbolizer *symbolizer, const SymbolObject *object, 
         int r = open_dwarf(symbolizer, object, file);
 
         if (r == 1 && remote && id && *id)
-                r = remote->fetch(remote->userdata, id, &file->fd, &size);
+                r = remote->fetch(remote, id, &file->fd, &size);
         return r < 0 ? error_fold(r) : r;
 }
 

@@ -161,6 +161,16 @@ class Fetcher(Program):
         self.assertEqual(self.fetch(server, self.id, again_ms=0), {"failed": 3, "fetched": 1})
         self.assertEqual(self.came, [self.id])
 
+    def test_a_process_with_ever_new_build_ids_leaves_another_its_turn(self):
+        server = self.serve()
+        server.play("debuginfo", Fail(500))                 # meanwhile all of them are looked for
+        honest, crowd = "cd" * 20, [f"{n:040x}" for n in range(1, 1101)]
+        found = self.fetch(server, *(f"61001:{id}" for id in crowd), f"61002:{honest}", retry_ms=2000)
+        self.assertEqual(found, {"failed": 1, "none": 257, "dropped": 1100 - 256})
+        places = [n for n, call in enumerate(server.calls) if honest in str(call)]
+        self.assertEqual(len(places), 1)
+        self.assertLess(places[0], 10, "it comes after one or two of the crowd's")
+
     def test_what_is_wrong_is_refused_and_its_server_asked_on(self):
         server = self.serve((self.program, self.debug, self.id))
         other = "ab" * 20

@@ -547,7 +547,7 @@ Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
 static const char *news;
 static int n_refs;
 
-static int fetch_nothing(void *userdata, const char *build_id_gnu, int *fdp, uint64_t *sizep) {
+static int fetch_nothing(const SymbolRemote *remote, const char *build_id_gnu, int *fdp, uint64_t *sizep) {
         return 1;
 }
 
