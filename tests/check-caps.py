@@ -32,7 +32,6 @@ UNFILLED = {
     "bpf/border/wait_long_abi.h:WAIT_LONG_LISTED": "who is left out comes with the next look",
     "daemon/host/sampling/walks/wait-locks.c:MAX_ASKED": "who is left out comes with the next look",
     "daemon/host/sampling/runtime/runtimes.c:MAX_NAMES": "runtimes may not be asked for so many in a test's time",
-    "daemon/host/naming/uploader.c:MAX_WAITING": "not shared yet",
 }
 OF_OWN = ("own", "root")
 NUMBER = re.compile(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]*\b")

@@ -16,6 +16,9 @@
  * file that another host is uploading is asked for again after 8 minutes: Pyroscope takes it as given up
  * after 5 to 7. So a fleet uploads each file once, also when a host dies in the midst of it.
  *
+ * Each process leaves as much of the queue free as it has there (core/base/data/shares.h), and control
+ * groups, users and processes take turns. A file that is tried again goes behind all others of its process.
+ *
  * The thread has the lowest priority (nice 19), as the worker has. It may hang in a call for a second; the
  * loop never waits for it, and at the end leaves it behind (core/base/thread/thread.h).
  */
@@ -32,6 +35,7 @@
 #include <time.h>
 
 #include "core/base/data/list.h"
+#include "core/base/data/shares.h"
 #include "core/base/thread/thread.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
@@ -80,6 +84,8 @@ struct Job {
         bool is_contained;
         bool is_counted_over;           /* as over budget, once */
         uint64_t next_ns;               /* not before that */
+        Share *share;                   /* holder of its place */
+        uint64_t rank;                  /* the lowest that is due comes first */
 };
 
 typedef struct JobList {
@@ -108,7 +114,7 @@ typedef struct Lane {
         pthread_mutex_t mutex;
         pthread_cond_t changed;
         JobList jobs;
-        uint32_t n_waiting;             /* with the one at work */
+        Shares shares;                  /* holders of these, and of the one at work */
         const Job *current;
         UploadState state;
         Report report;
@@ -120,6 +126,7 @@ typedef struct Lane {
 struct Uploader {
         Lane *lane;
         Thread *thread;
+        Shares told_shares;             /* holds nothing: when the log had a word on files without room */
         char problem[UPLOAD_PROBLEM_MAX];       /* last problem that was logged */
 };
 
@@ -143,6 +150,7 @@ static void lane_free(void *userdata) {
 
         while ((job = fifo_pop(&lane->jobs)))
                 job_free(job);
+        shares_deinit(&lane->shares);
         for (size_t i = 0; i < ARRAY_SIZE(lane->texts); i++)
                 free(lane->texts[i]);
         for (char **p = lane->headers; p && *p; p++)
@@ -391,6 +399,7 @@ static void settle(Lane *lane, const Work *work, Event event) {
 
         count(lane, work, event);
         tell(lane, work, event);
+        shares_note_served(&lane->shares, job->rank);
         if (work->n_sent)
                 upload_state_spend(&lane->state, work->n_sent, now_s());
         if (is_settled(event, &outcome))
@@ -398,15 +407,16 @@ static void settle(Lane *lane, const Work *work, Event event) {
         if (work->n_sent || event <= EVENT_NAMELESS)
                 save(lane);
         if (event <= EVENT_NAMELESS || event == EVENT_GONE || lane->quit) {
-                lane->n_waiting--;
+                share_release(&lane->shares, job->share, 1);
                 job_free(job);
                 return;
         }
         put_off(lane, job, event);
+        job->rank = share_rank(&lane->shares, job->share);
         fifo_push(&lane->jobs, job);
 }
 
-/* The first that is due. *next_nsp: when the next one is, if none is now. */
+/* Of those that are due the first in the line. *next_nsp: when the next one is, if none is now. */
 static Job *take_due(Lane *lane, uint64_t *next_nsp) {
         uint64_t now_ns = clock_monotonic_ns();
         JobList rest = { 0 };
@@ -416,7 +426,9 @@ static Job *take_due(Lane *lane, uint64_t *next_nsp) {
         while ((job = fifo_pop(&lane->jobs))) {
                 uint64_t at_ns = MAX(job->next_ns, lane->pause_ns);
 
-                if (!due && at_ns <= now_ns) {
+                if (at_ns <= now_ns && (!due || job->rank < due->rank)) {
+                        if (due)
+                                fifo_push(&rest, due);
                         due = job;
                         continue;
                 }
@@ -596,13 +608,17 @@ static int push(Lane *lane, const UploadWish *wish) {
 
         if (is_waiting(lane, wish->gnu) || upload_state_find(&lane->state, wish->gnu, now_s()))
                 return 0;
-        if (lane->n_waiting >= MAX_WAITING)
+        if (!shares_leave_room(&lane->shares, &wish->owner, 1, MAX_WAITING))
                 return UPLOADER_E_FULL;
         r = job_new(&job, wish);
-        if (r)
+        if (!r)
+                r = shares_hold(&lane->shares, &wish->owner, 1, &job->share);
+        if (r) {
+                job_free(job);
                 return error_fold(r);
+        }
+        job->rank = share_rank(&lane->shares, job->share);
         fifo_push(&lane->jobs, job);
-        lane->n_waiting++;
         pthread_cond_broadcast(&lane->changed);
         return 0;
 }
@@ -613,6 +629,9 @@ int uploader_push(Uploader *uploader, const UploadWish *wish) {
         pthread_mutex_lock(&uploader->lane->mutex);
         r = push(uploader->lane, wish);
         pthread_mutex_unlock(&uploader->lane->mutex);
+        if (r == UPLOADER_E_FULL)
+                shares_tell(&uploader->told_shares, "files whose symbols wait to be uploaded", &wish->owner,
+                            clock_monotonic_ns());
         return r < 0 ? error_fold(r) : r;
 }
 
@@ -673,7 +692,7 @@ void uploader_state(Uploader *uploader, UploaderState *state) {
         Lane *lane = uploader->lane;
 
         pthread_mutex_lock(&lane->mutex);
-        *state = (UploaderState){ .n_waiting = lane->n_waiting,
+        *state = (UploaderState){ .n_waiting = (uint32_t)shares_held(&lane->shares),
                                   .spent_bytes = upload_state_spent(&lane->state, now_s()),
                                   .day_bytes = lane->day_bytes,
                                   .retry_ns = next_try(lane, clock_monotonic_ns()) };

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/zygotes.h"
 #include "core/base/util/macro.h"
 #include "host/naming/name-job.h"
@@ -40,11 +41,12 @@ typedef struct UploadWish {
          * the file lies in a container: it is opened where a process has it mapped, and not at its path here
          */
         bool is_contained;
+        ShareOwner owner;               /* process whose turn it is in */
 } UploadWish;
 
 enum {
         _UPLOADER_E_SUCCESS,
-        UPLOADER_E_FULL,                /* the queue is full */
+        UPLOADER_E_FULL,                /* the queue has no room for the process */
         UPLOADER_E_UNABLE,              /* libcurl or a thread cannot be had; logged */
 };
 

@@ -23,6 +23,7 @@
 #include "core/base/data/hashmap.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/identity.h"
 #include "host/sampling/process/object.h"
 
 #define CONTAINER "container:"
@@ -172,6 +173,7 @@ static int push(Uploads *uploads, Hot *hot) {
                 return 0;
         }
         wish.is_contained = allowed == ALLOWED_CONTAINED;
+        wish.owner = identity_owner_of(hot->places.items[0].pid, hot->places.items[0].start_time_ns);
         r = uploader_push(uploads->uploader, &wish);
         if (r == UPLOADER_E_FULL)
                 hot->is_done = false;   /* at the next window */
