@@ -25,10 +25,6 @@ TEST = re.compile(r"`([\w-]+\.(?:c|py)):(\w+)`")
 CASE = re.compile(r"^\s*(?:Test\(\w+, |def test_)(\w+)", re.M)
 # rows that no test fills, and why; the page says `none` of them
 UNFILLED = {
-    "forks": "the least used entry goes, which the kernel sees to",
-    "crashed": "an entry is needed while a process ends: it would take a thousand that end at once",
-    "lost_ticks": "the least used entry goes, which the kernel sees to; only a line of the log has less to say",
-    "python_threads": "the least used entry goes, which the kernel sees to; it costs a search",
     "bpf/border/wait_long_abi.h:WAIT_LONG_LISTED": "who is left out comes with the next look",
     "daemon/host/sampling/walks/wait-locks.c:MAX_ASKED": "who is left out comes with the next look",
     "daemon/host/sampling/runtime/runtimes.c:MAX_NAMES": "runtimes may not be asked for so many in a test's time",

@@ -24,6 +24,7 @@ import session
 import tap
 
 ATTACKER, HONEST = 61001, 61002         # users that own nothing
+DENY = tap.BUILD_DIR / "tests/harness/libdeny-bpf.so"
 
 
 def root():
@@ -107,11 +108,16 @@ def free_cpu(path):
             (path / setting).write_text(value)
 
 
+def small_maps(**entries):
+    """The environment of a program in a kernel whose maps of these names have so many entries."""
+    return {"LD_PRELOAD": str(DENY), "DENY_ENTRIES": ",".join(f"{name}={n}" for name, n in entries.items())}
+
+
 class Neighbours(session.NamingCase):
     def setUp(self):
         self.programs = self.directory()
         self.programs.chmod(0o755)
-        for name in ("crowd", "hostile", "ring", "waits"):
+        for name in ("brief", "crowd", "hostile", "ring", "waits"):
             shutil.copy(tap.VICTIMS / f"victim-{name}", self.programs)
 
     def child(self, place, program, *arguments, **options):

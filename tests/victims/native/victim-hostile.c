@@ -18,10 +18,11 @@
  *     holds N         at each line of standard input: N threads that wait for ever; answers `ok`
  *     naps N          the same: N threads, one after the other, each of which sleeps once
  *     zombies N       the same: N children that end, and are never reaped
+ *     children N      the same: N children by fork() alone, which sleep
  *     files FILE…     maps the files as executable, and a device; calls itself by bytes that are no UTF-8
  *
  * Burns the CPU in hostile_burn() meanwhile, in a thread of its own, but for slots, sleepers, renames, crowd,
- * holds, naps and zombies.
+ * holds, naps, zombies and children.
  * Prints first, once it is as hostile as it gets:
  *     pid 4711
  */
@@ -235,6 +236,20 @@ static void leave_zombies(unsigned n) {
         }
 }
 
+static void leave_sleepers(unsigned n) {
+        for (unsigned i = 0; i < n; i++) {
+                pid_t pid = fork();
+
+                if (pid < 0)
+                        fail("fork");
+                if (!pid) {
+                        prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        pause();
+                        _exit(0);
+                }
+        }
+}
+
 /* Does it at each line. */
 static void obey(void (*act)(unsigned n), unsigned n) {
         char line[16];
@@ -304,7 +319,14 @@ static void map_long_names(unsigned n, const char *directory) {
 int main(int argc, char **argv) {
         static const char usage[] =
                 "victim-hostile still|churn|reserve|remap|rings|names|slots|sleepers|renames|crowd|holds|naps|zombies|"
-                "files [N [DIR] | FILE…]";
+                "children|files [N [DIR] | FILE…]";
+        static const struct {
+                const char *mode;
+                void (*act)(unsigned n);
+        } orders[] = { { "holds", make_holders },
+                       { "naps", take_naps },
+                       { "zombies", leave_zombies },
+                       { "children", leave_sleepers } };
         const char *mode = argc > 1 ? argv[1] : "";
         bool files = !strcmp(mode, "files"), churn = !strcmp(mode, "churn"), remap = !strcmp(mode, "remap");
         unsigned n = files ? 0 : (unsigned)victim_argument(argc, argv, 2, 1000, 1, 1e6, usage);
@@ -313,10 +335,11 @@ int main(int argc, char **argv) {
         char *base = NULL;
         pthread_t thread;
 
-        if (!strcmp(mode, "holds") || !strcmp(mode, "naps") || !strcmp(mode, "zombies")) {
-                obey(*mode == 'h' ? make_holders : *mode == 'n' ? take_naps : leave_zombies, n);
-                return 0;
-        }
+        for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+                if (!strcmp(mode, orders[i].mode)) {
+                        obey(orders[i].act, n);
+                        return 0;
+                }
         victim_stop_after(0);
         if (!slots && !crowd && !sleeps && !renames && pthread_create(&thread, NULL, hostile_burn, NULL))
                 fail("thread");

@@ -10,21 +10,42 @@ oracle.enter()
 
 import collections
 import signal
+import time
 
 import bpf_tables
+import dump as dump_of
 import groups
 import prometheus
+import pythons
 import session
 import tap
 import unix_http
 from dump import Dump
 
-DENY = tap.BUILD_DIR / "tests/harness/libdeny-bpf.so"
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
 ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
+FORKS, SLEEPERS = 128, 400      # children by fork that are remembered here, and more of them
 PART = 0.9
+PYTHON_THREADS = """
+import sys, threading, time
+def inner():
+    end = time.thread_time() + 0.01
+    while time.thread_time() < end:
+        sum(range(200))
+def outer():
+    while True:
+        inner()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=outer, daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)
+"""
 UNDECIDED = 2
+
+
+def names(sample):
+    return [frame.name.rsplit(".")[-1] for frame in sample.frames]
 
 
 class Caps(groups.Neighbours):
@@ -104,15 +125,64 @@ class Caps(groups.Neighbours):
         dump.check_settled(tap.VICTIMS / "victim-short")
         dump.stop()
 
-    def small(self, **entries):
-        """The daemon's environment in a kernel whose maps are so small."""
-        return {"LD_PRELOAD": str(DENY), "DENY_ENTRIES": ",".join(f"{name}={n}" for name, n in entries.items())}
+    def test_children_by_fork_that_sleep(self):
+        """More than are remembered; those of an honest one are walked by its rows, without any help of a daemon."""
+        small = [f"{name}={value}" for name, value in groups.small_maps(forks=FORKS).items()]
+        dump = Dump(self, prefix=("env", *small), frequency=499, default=UNDECIDED)
+        crowd, tell = self.commanded_at((groups.ATTACKER, None), "hostile", "children", SLEEPERS)
+        server = self.spawn(["setpriv", "--reuid", groups.HONEST, "--regid", groups.HONEST, "--clear-groups",
+                             self.programs / "victim-brief", "serve", 100000, 20])
+        server.wait_for(r"^child \d+")
+        for child in crowd, server:
+            dump.rows(child.pid)
+            dump.row(child.pid)
+        for _ in range(2):              # also while the honest one is at work
+            tell("go")
+            since = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+            def of_children():
+                return [x for x in dump.samples(since=since)
+                        if x["tgid"] != server.pid and x["comm"] == "victim-brief"]
+
+            dump.wait(lambda: len(of_children()) >= 60, "samples of its children")
+            samples = of_children()
+            ends = collections.Counter(dump_of.ENDS[x["end"]] for x in samples)
+            print(f"# {dict(ends)}, {bpf_tables.n_entries(dump.child.pid, 'forks')} are remembered", flush=True)
+            self.assertGreater(bpf_tables.n_entries(dump.child.pid, "forks"), FORKS / 2, "it is full")
+            self.assertGreater(ends["complete"], 0.9 * len(samples), ends)
+        dump.stop()
+
+    def test_threads_of_python(self):
+        """More than are remembered, of a crowd and of an honest one, whose samples have its functions all the same."""
+        children = []
+        for place, n in ((groups.ATTACKER, 20), (groups.HONEST, 3)):
+            program = self.programs / f"python-{place}"
+            program.symlink_to(next(iter(pythons.here().values())))
+            child = self.spawn(["setpriv", "--reuid", place, "--regid", place, "--clear-groups", program, "-c",
+                                PYTHON_THREADS, n])
+            child.wait_for("^ready")
+            children.append(child)
+        _, honest = children
+        run = self.start("--comm", "python-*", "--frequency", "499", environment=groups.small_maps(python_threads=2))
+
+        def own(samples):
+            return [s for s in samples if s.resource["process.pid"] == honest.pid and
+                    {"cpython", "unknown"} & {f.type for f in s.frames}]
+
+        self.wait_for(run, lambda samples: sum("inner" in names(s) for s in own(samples)) > 100, "its functions")
+        self.assertLessEqual(bpf_tables.n_entries(run.pid, "python_threads"), 2)
+        samples = own(run.stop().samples)
+        first = next(i for i, s in enumerate(samples) if "inner" in names(s))
+        functions = "inner", "outer"
+        whole = [s for s in samples[first:] if functions == tuple(n for n in names(s) if n in functions)]
+        print(f"# {len(whole)} of {len(samples[first:])} have its functions", flush=True)
+        self.assertGreater(len(whole), PART * len(samples[first:]))
 
     def test_strangers_that_may_publish_late(self):
         """More than are remembered, so that notices are posted again; an honest one is found as it publishes."""
         crowd = [self.child((groups.ATTACKER, None), "hostile", "churn", 2000) for _ in range(4)]
         honest, tell = self.commanded_at((groups.HONEST, None), "ring")
-        run = self.start("--frequency", "499", environment=self.small(non_targets=2))
+        run = self.start("--frequency", "499", environment=groups.small_maps(non_targets=2))
         session.wait_cpu([child.pid for child in crowd], 1.0)
         tell("publish")
         tell("set 1 2 3")

@@ -106,6 +106,21 @@ class Crashes(session.NamingCase):
         self.assertNotEqual(sample.thread_id, sample.resource["process.pid"])
         self.assertIn("thread_main", self.whole(sample))
 
+    def test_more_than_are_remembered_leave_each_its_stack(self):
+        """A process is remembered while it ends, so that it is told of once."""
+        run = self.start(*OPTIONS, environment=groups.small_maps(crashed=1))
+        victims = [self.begin("thread") for _ in range(8)]
+        for child in victims:
+            run.wait_events(1, child.pid)
+        for child in victims:
+            self.order(child, "null")
+            child.wait()
+        result = run.stop()
+        found = [sample.resource["process.pid"] for sample in result.crashes]
+        self.assertEqual(sorted(found), sorted(child.pid for child in victims), result.log)
+        for sample in result.crashes:
+            self.whole(sample)
+
     def test_what_is_handled_or_asked_for_is_no_crash(self):
         asked = [str(int(number)) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
         result, found = self.run_with(["null 1", "6 1", *asked])

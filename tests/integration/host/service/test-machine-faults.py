@@ -14,6 +14,7 @@ import signal
 import time
 
 import allocation
+import groups
 import session
 import tap
 
@@ -108,6 +109,25 @@ class Machine(session.TestCase):
         lost = result.summary["lost_by_reason"]
         self.assertGreater(lost["ring_full"], 1000)
         self.assertEqual(set(lost), {"ring_full"}, lost)
+
+    def test_more_processes_with_lost_ticks_than_are_remembered_cost_the_log_alone(self):
+        victims = [self.victim("chain", 200) for _ in range(6)]
+        pids = [victim.pid for victim in victims]
+        run = self.start("-p", ",".join(map(str, pids)), "--frequency", 9999, "--timeout", "10m",
+                         environment=groups.small_maps(lost_ticks=2))
+        for pid in pids:
+            run.wait_events(20, pid)
+        run.child.process.send_signal(signal.SIGSTOP)
+        session.wait_cpu(pids, 4)
+        run.child.process.send_signal(signal.SIGCONT)
+        said = run.child.wait_for(r"(\d+) samples were lost since the start: .*\. (\d+) are of pid (\d+) "
+                                  r"\(victim-chain\); processes that lost some: (\d+)$")
+        self.assertIn(int(said[3]), pids)
+        self.assertIn(int(said[4]), (1, 2))
+        result = run.stop()                             # ticks = delivered + lost
+        self.assertGreaterEqual(result.summary["lost_by_reason"]["ring_full"], int(said[1]))
+        self.assertLess(int(said[2]), int(said[1]), "others have lost some, too")
+        self.assertEqual(result.pids, set(pids))
 
     def test_shares_of_what_arrives_stay_true_when_it_was_stopped_beside_busy_threads(self):
         """Truth is what the processes' own clocks say of the times that samples came from, and of the time
