@@ -9,8 +9,7 @@ Maps are those of bpf/, all of them. Of the daemon a row names FILE:CONSTANT. --
 the code into the page, and a row of question marks for a new map, to be filled in by hand. Without it, these
 are mistakes: a size or key that differs, a map without a row, a row without its map or constant, a question
 mark, a row whose test is not there, and a counter of what is over a cap that no row has. A test is named
-FILE:CASE, or FILE:PART-OF-ITS-NAME. What only its owner, or root, can fill has none ("–"); what else has none
-is in UNFILLED.
+FILE:CASE, or FILE:PART-OF-ITS-NAME. What only its owner, or root, can fill has none ("–").
 """
 import pathlib
 import re
@@ -23,12 +22,6 @@ OF_A_CAP = re.compile(r"\bX\((\w+_(?:OVER_CAP|FULL|EVICTED|OVER_BUDGET)),")
 ROW = re.compile(r"^\| `([^`]+)` \|" + r" ([^|]*) \|" * 6 + "$", re.M)
 TEST = re.compile(r"`([\w-]+\.(?:c|py)):(\w+)`")
 CASE = re.compile(r"^\s*(?:Test\(\w+, |def test_)(\w+)", re.M)
-# rows that no test fills, and why; the page says `none` of them
-UNFILLED = {
-    "bpf/border/wait_long_abi.h:WAIT_LONG_LISTED": "who is left out comes with the next look",
-    "daemon/host/sampling/walks/wait-locks.c:MAX_ASKED": "who is left out comes with the next look",
-    "daemon/host/sampling/runtime/runtimes.c:MAX_NAMES": "runtimes may not be asked for so many in a test's time",
-}
 OF_OWN = ("own", "root")
 NUMBER = re.compile(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]*\b")
 
@@ -95,14 +88,10 @@ def cases(root):
             if path.suffix in (".c", ".py")}
 
 
-def mistake_of_test(name, share, test, known):
+def mistake_of_test(share, test, known):
     """What is wrong with the last cell of a row, or None."""
     if share in OF_OWN:
         return None if test == "–" else f"its share is `{share}`, so it has no test: –"
-    if test == "none":
-        return None if name in UNFILLED else "name the test that fills it"
-    if name in UNFILLED:
-        return "it has a test, so it goes from UNFILLED"
     named = TEST.fullmatch(test)
     if not named:
         return f"{test} is no `FILE:CASE`"
@@ -134,13 +123,12 @@ def main():
         if any(not word or "?" in word for word in words):
             mistakes.append(f"`{name}`: say who fills it, what happens when it is full, whose share it has, "
                             "and its test")
-        elif mistake := mistake_of_test(name, *words[2:], known):
+        elif mistake := mistake_of_test(*words[2:], known):
             mistakes.append(f"`{name}`: {mistake}")
         return f"| `{name}` | " + " | ".join([*now, *words]) + " |"
 
     page = ROW.sub(renew, page)
     missing = [name for name in maps if name not in seen]
-    mistakes += [f"`{name}`: UNFILLED has it, and no row" for name in UNFILLED if name not in seen]
     if write:
         page = page.rstrip("\n") + "".join(f"\n| `{name}` | {maps[name][0]} | {maps[name][1]} | ? | ? | ? | ? |"
                                            for name in missing) + "\n"

@@ -12,6 +12,7 @@ import signal
 import subprocess
 
 import golang
+import groups
 import jdks
 import otlp_read
 import pythons
@@ -19,6 +20,19 @@ import session
 import tap
 
 N = 4                   # of each function
+CROWD_THREADS = 400     # 256 are asked in a look
+CROWD = """
+import sys, threading, time
+lock = threading.Lock()
+def want():
+    while True:
+        lock.acquire(timeout=0.5)
+lock.acquire()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=want, daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)
+"""
 EACH = ("--off-cpu", "--off-cpu-walks", "100000")
 # function → kind of its lock, class, keeper of it
 SYNC = "java.util.concurrent.locks.ReentrantLock$NonfairSync"
@@ -159,19 +173,20 @@ class Locks(session.NamingCase):
                 result = self.run_until_named(child, PYTHON)
                 self.judge(self.locks_by_function(result.waits, PYTHON), PYTHON, tids)
 
-    def test_a_wait_for_a_mutex_of_glibc_has_its_owner(self):
+    def judge_mutex(self, *others):
+        """Waits of a program with a mutex, with @others beside it."""
         log = self.directory() / "log"
         victim, tell = self.commanded("waits", log)
-        run = self.start("--pid", victim.pid, *EACH)
+        run = self.start("--pid", ",".join(str(child.pid) for child in (*others, victim)), *EACH)
         run.child.wait_for("sampling|profiles go to")
         tell("hold")
 
         def is_named(samples):
-            named = [wait for wait in filter(self.is_lock, samples) if lock_of(wait)[0]]
+            named = [wait for wait in filter(self.is_lock, samples) if lock_of(wait)[0] == "mutex"]
             return len(named) >= 2 or (tell("slow"), False)[1]
 
         self.wait_for(run, is_named, "waits for a mutex that has its owner")
-        waits = run.stop(signal.SIGTERM).waits
+        waits = [wait for wait in run.stop(signal.SIGTERM).waits if wait.resource["process.pid"] == victim.pid]
         rows = [line.split() for line in log.read_text().splitlines()]
         tids = {span: [int(row[1]) for row in rows if row[0] == "span" and int(row[3]) == span]
                 for span in (WAITER, HOLDER)}
@@ -179,6 +194,16 @@ class Locks(session.NamingCase):
         for wait in filter(self.is_lock, waits):
             if lock_of(wait)[0]:    # nobody else waits for a mutex
                 self.assertEqual(lock_of(wait), ("mutex", None, holder_of[wait.thread_id]))
+
+    def test_a_wait_for_a_mutex_of_glibc_has_its_owner(self):
+        self.judge_mutex()
+
+    def test_the_same_beside_more_threads_than_are_asked_in_a_look(self):
+        """Of a process that comes first in each look, and whose threads begin a wait again and again."""
+        crowd = self.spawn(["setpriv", "--reuid", groups.ATTACKER, "--regid", groups.ATTACKER, "--clear-groups",
+                            next(iter(pythons.here().values())), "-c", CROWD, CROWD_THREADS])
+        crowd.wait_for("^ready")
+        self.judge_mutex(crowd)
 
     def test_a_mutex_of_rust_has_no_owner_and_counts_as_not_known(self):
         program = self.directory() / "locks"

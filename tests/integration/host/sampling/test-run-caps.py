@@ -10,6 +10,7 @@ oracle.enter()
 
 import collections
 import signal
+import subprocess
 import time
 
 import bpf_tables
@@ -22,6 +23,7 @@ import tap
 import unix_http
 from dump import Dump
 
+LONG_HOLDS = 200        # threads: a look lists 32
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
 ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
@@ -78,6 +80,22 @@ class Caps(groups.Neighbours):
                 print(f"# {title}: {walked} of {len(waits)} waits have stacks", flush=True)
                 # not nearly all: a daemon that is held up finds its ring full
                 self.assertGreater(walked, len(waits) / 4)
+
+    def test_long_waits_of_a_look(self):
+        """More begin at once than a look lists; each comes with a later one, and a thread that naps after them too."""
+        run, value = self.start_daemon("--off-cpu", "--off-cpu-walks", "0", "--off-cpu-max-switches", "0",
+                                       "--off-cpu-long-wait", "100ms")
+        crowd, tell = self.commanded_at((groups.ATTACKER, None), "hostile", "holds", LONG_HOLDS)
+        tap.wait_until(lambda: value("spanprof_targets"), "the attacker to be a target")
+        tell("go")
+        tap.wait_until(lambda: value("spanprof_wait_long_walks_total", outcome="given") >= LONG_HOLDS / 2,
+                       "stacks of the crowd")
+        napper = self.child((groups.HONEST, None), "waits", "/dev/null", stdin=subprocess.PIPE)
+        self.wait_for(run, lambda samples: self.tell(napper, "slow") and
+                      sum(bool(wait.frames) for wait in self.waits(samples, napper)) >= 2, "stacks of its long waits")
+        run.stop()
+        for child in crowd, napper:
+            child.kill()
 
     def test_sums_of_waits(self):
         """While the daemon stands still, a process has more of them than there is room for."""

@@ -807,6 +807,44 @@ Test(runtimes, twenty_thousand_functions_take_four_megabytes) {
         end(&bench);
 }
 
+/* One that has no time left in this second is asked in the next. */
+static const char *patient_name(Bench *bench, uint64_t code) {
+        const uint64_t words[] = { (uint64_t)RUNTIME_PYTHON << RUNTIME_KIND_SHIFT | code << 4, code };
+        const RuntimeFrame *frames;
+        const char *type;
+        size_t n;
+
+        while (ask_frame(bench, words, &frames, &n, &type))
+                usleep(SECOND_US);
+        cr_assert_eq(n, 1);
+        return frames[0].function;
+}
+
+Test(runtimes, more_functions_than_are_kept_are_forgotten_and_named_again) {
+        enum { N_MOST = 128 << 10 };
+        size_t most = 0;
+        unsigned n;
+        Bench bench;
+
+        has_own_names = true;
+        begin(&bench);
+        work(&bench);
+        cr_assert_str_eq(patient_name(&bench, N_MOST), "code_131072");
+        n = n_asked;
+        cr_assert_str_eq(patient_name(&bench, N_MOST), "code_131072");
+        cr_assert_eq(n_asked, n, "it is kept");
+        for (uint64_t i = 0; i < N_MOST; i++) {
+                patient_name(&bench, i);
+                most = MAX(most, runtimes_state(bench.runtimes).memory);
+        }
+        cr_assert_lt(most, (size_t)32 << 20);
+        cr_assert_eq(stat_get(COUNTER_RUNTIME_NAMES_FORGOTTEN), 1);
+        n = n_asked;
+        cr_assert_str_eq(patient_name(&bench, N_MOST), "code_131072");
+        cr_assert_eq(n_asked, n + 1);
+        end(&bench);
+}
+
 Test(runtimes, what_is_believed_for_a_while_is_asked_for_again) {
         Bench bench;
 
