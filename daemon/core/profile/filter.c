@@ -18,6 +18,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
 #include "core/profile/operation.h"
+#include "core/profile/span-reach.h"
 
 enum { VERDICT_YES = 1, VERDICT_NO };
 
@@ -40,21 +41,15 @@ bool filter_is_needed(const FilterOptions *options) {
         return by_process(options) || options->services.n_items || options->hosts.n_items ||
                 options->threads.n_items || options->spans.n_items ||
                 options->traces.n_items || options->operations.n_items ||
-                options->coroutines.n_items || options->types.n_items || filter_has_times(options);
-}
-
-int filter_init(WindowFilter *filter, const FilterOptions *options, const Window *window) {
-        *filter = (WindowFilter){ .options = options, .window = window };
-        filter->resources = calloc(window_n_resources(window) + 1u, 1);
-        filter->sets = calloc(window_n_attribute_sets(window) + 1u, 1);
-        filter->links = calloc(window_n_links(window) + 1u, 1);
-        return filter->resources && filter->sets && filter->links ? 0 : error_origin(-ENOMEM);
+                options->coroutines.n_items || options->types.n_items || options->slower_ns ||
+                filter_has_times(options);
 }
 
 void filter_deinit(WindowFilter *filter) {
         free(filter->resources);
         free(filter->sets);
         free(filter->links);
+        free(filter->slow);
         *filter = (WindowFilter){ 0 };
 }
 
@@ -276,10 +271,26 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
         return name && filter_words_match(&options->operations, name);
 }
 
+static bool is_of_operation(void *userdata, const WindowSample *sample) {
+        return wants_operation(userdata, sample);
+}
+
+int filter_init(WindowFilter *filter, const FilterOptions *options, const Window *window) {
+        *filter = (WindowFilter){ .options = options, .window = window };
+        filter->resources = calloc(window_n_resources(window) + 1u, 1);
+        filter->sets = calloc(window_n_attribute_sets(window) + 1u, 1);
+        filter->links = calloc(window_n_links(window) + 1u, 1);
+        if (!filter->resources || !filter->sets || !filter->links)
+                return error_origin(-ENOMEM);
+        if (!options->slower_ns)
+                return 0;
+        return span_reach_slow_traces(window, options->slower_ns, is_of_operation, filter, &filter->slow);
+}
+
 bool filter_wants_sample(WindowFilter *filter, const WindowSample *sample) {
         return (wants_link(filter, sample->link) || has_trace(filter, sample)) &&
                 wants_set(filter, sample->attributes) &&
-                wants_operation(filter, sample);
+                (filter->slow ? filter->slow[sample->link] : wants_operation(filter, sample));
 }
 
 bool filter_wants_time(const WindowFilter *filter, uint64_t time_ns) {

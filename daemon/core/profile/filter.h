@@ -4,8 +4,8 @@
 /*
  * Window Filter
  *
- * Chooses samples of a closed window: by process, service, thread, span, trace, operation, coroutine and
- * time. Words of one kind are alternatives; all kinds must match. Rows that samples share (a resource, a
+ * Chooses samples of a closed window: by process, service, thread, span, trace, operation, coroutine, time, and
+ * by how long a span of the trace lasted. Words of one kind are alternatives; all kinds must match. Rows that samples share (a resource, a
  * link, a set of attributes) are judged once, when a sample first has them. Words are compared as text: a
  * number is the id (process.pid, thread.id …), anything else a glob on the name.
  */
@@ -36,6 +36,11 @@ typedef struct FilterOptions {
         FilterWords operations;
         FilterWords coroutines;         /* id, probe id, number of the station, or name of a task */
         FilterWords types;              /* globs on the type of measurement: samples, suspended … */
+        /*
+         * Traces with a span that reaches over more than this (span-reach.h), all of each trace; 0 = any sample.
+         * `operations` are then those of such a span, and not of each sample.
+         */
+        uint64_t slower_ns;
         /* The operation of a link by a list of spans, or NULL. May itself be NULL. */
         const char *(*operation)(const WindowLink *link, void *userdata);
         void *userdata;
@@ -46,6 +51,7 @@ typedef struct WindowFilter {
         const FilterOptions *options;
         const Window *window;
         uint8_t *resources, *sets, *links;      /* verdicts: 0 = not asked yet, 1 = yes, 2 = no */
+        bool *slow;                     /* links, with slower_ns */
 } WindowFilter;
 
 /* Whether any event could be left out. */

@@ -92,6 +92,7 @@ static void set_filter(Inputs *inputs) {
                 .operations = words(&config->filter.operations),
                 .coroutines = words(&config->filter.coroutines),
                 .types = words(&config->filter.types),
+                .slower_ns = config->filter.slower_ns,
                 .operation = inputs->spans ? operation_of : NULL,
                 .userdata = inputs->spans,
                 .end_ns = UINT64_MAX,
@@ -124,7 +125,7 @@ static int set_options(Inputs *inputs, bool asks_times) {
         inputs->resource = resource;
         inputs->options = (ConvertOptions){ .end_ns = UINT64_MAX,
                                             .timestamps = config->form.timestamps,
-                                            .timestamps_asked = asks_times,
+                                            .timestamps_asked = asks_times || config->filter.slower_ns,
                                             .payload = config->convert.include_payload,
                                             .arguments = config->convert.include_arguments,
                                             .pretty = config->convert.pretty,

@@ -6,7 +6,8 @@
  *     POST /recorder/close ─▶ GET /recorder/list/trace/… ─▶ GET /recorder/get/N, one after the other
  *                                      ─▶ a file without a name, framed ─▶ convert: filter, names, writer
  *
- * Without -o the daemon itself ships it: POST /recorder/keep/trace/…
+ * Without -o the daemon itself ships it: POST /recorder/keep/trace/… With --slower-than what it has is read here
+ * first, as with -o, for the traces that are meant, and it ships each of these.
  *
  * The daemon knows which windows have a trace; which samples of them are meant is decided here, by the
  * filters that `report` and `convert` have. A window that goes while it is asked for is counted and said.
@@ -15,23 +16,32 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/file/file.h"
 #include "core/base/file/gzip.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+#include "desk/cli/inputs.h"
 #include "desk/cli/time-option.h"
+#include "desk/convert/library.h"
 #include "host/cli/cli.h"
 #include "host/service/control/control.h"
 #include "host/service/recorder/recorder-ask.h"
 
 enum {
         GONE = 410,                     /* HTTP */
+        BUSY = 503,
         PAGE_MAX = 192,
         SIZE_BYTES = 4,                 /* before each framed request, big endian */
+        FD_PATH_SIZE = sizeof("/proc/self/fd/") + 16,
+        TRACE_BYTES = 16,
+        SHIP_TRACES = 32,
+        SHIP_TRIES = 20,                /* a second each */
 };
 
 typedef struct Keep {
@@ -49,16 +59,20 @@ static int unreachable(const Keep *keep) {
         return STATUS_FAILURE;
 }
 
+static int judge(int status, const Text *answer) {
+        if (status == 200 || status == GONE)
+                return 0;
+        log_error("the daemon says: %d %s", status, answer->data ? answer->data : "");
+        return STATUS_FAILURE;
+}
+
 /* Return: 0 with *statusp; STATUS_FAILURE after a message; -ENOMEM. */
 static int ask(const Keep *keep, const char *method, const char *page, int *statusp, Text *answer) {
         int r = control_ask(keep->socket, method, page, statusp, answer);
 
         if (r == CONTROL_E_UNREACHABLE)
                 return unreachable(keep);
-        if (r || *statusp == 200 || *statusp == GONE)
-                return r;
-        log_error("the daemon says: %d %s", *statusp, answer->data ? answer->data : "");
-        return STATUS_FAILURE;
+        return r ? r : judge(*statusp, answer);
 }
 
 static int close_window(const Keep *keep) {
@@ -156,19 +170,42 @@ static int get_all(Keep *keep) {
         return r;
 }
 
-static int write_output(const Keep *keep, const Cli *cli) {
-        char path[sizeof("/proc/self/fd/") + 16], *arguments[] = { path };
-        Cli convert = *cli;
+static int nothing(void) {
+        log_error("the flight recorder has nothing of it; `spanprof status` says how far back it reaches");
+        return STATUS_FAILURE;
+}
 
+/* Ends the open window, and has all that may be meant in keep->fd. */
+static int fetch(Keep *keep) {
+        int r = close_window(keep);
+
+        if (!r)
+                r = get_all(keep);
+        if (r)
+                return r;
         if (keep->n_gone)
                 log_notice("%u parts went for newer ones while they were asked for", keep->n_gone);
-        if (!keep->n) {
-                log_error("the flight recorder has nothing of it; `spanprof status` says how far back it reaches");
-                return STATUS_FAILURE;
-        }
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", keep->fd);
-        convert.arguments = arguments;
-        convert.n_arguments = 1;
+        return keep->n ? 0 : nothing();
+}
+
+/* The command line of who reads what came. @path, @arguments: live as long. */
+static Cli reading_of(const Keep *keep, const Cli *cli, char path[static FD_PATH_SIZE], char **arguments) {
+        Cli reading = *cli;
+
+        snprintf(path, FD_PATH_SIZE, "/proc/self/fd/%d", keep->fd);
+        reading.arguments = arguments;
+        reading.n_arguments = 1;
+        return reading;
+}
+
+static int write_output(Keep *keep, const Cli *cli) {
+        char path[FD_PATH_SIZE], *arguments[] = { path };
+        int r = fetch(keep);
+        Cli convert;
+
+        if (r)
+                return r;
+        convert = reading_of(keep, cli, path, arguments);
         return verb_convert.run(&convert);
 }
 
@@ -184,6 +221,91 @@ static bool is_for_daemon(const ConfigFilter *filter) {
                   filter->operations.n_items || filter->coroutines.n_items || filter->types.n_items);
 }
 
+/* The daemon ships a few at a time. */
+static int ship_trace(const Keep *keep, const uint8_t id[static TRACE_BYTES]) {
+        static const struct timespec pause = { .tv_sec = 1 };
+        _cleanup_(text_deinit) Text answer = { 0 };
+        char page[PAGE_MAX], hex[2 * TRACE_BYTES + 1];
+        int status, r = 0;
+
+        text_to_hex(hex, id, TRACE_BYTES);
+        snprintf(page, sizeof(page), "/recorder/keep/trace/%s/reason/slower-than", hex);
+        for (int i = 0; i < SHIP_TRIES; i++) {
+                text_deinit(&answer);
+                answer = (Text){ 0 };
+                r = control_ask(keep->socket, "POST", page, &status, &answer);
+                if (r || status != BUSY)
+                        break;
+                nanosleep(&pause, NULL);
+        }
+        return r == CONTROL_E_UNREACHABLE ? unreachable(keep) : r ? r : judge(status, &answer);
+}
+
+static int by_trace(const void *a, const void *b) {
+        return memcmp(a, b, TRACE_BYTES);
+}
+
+/* Each trace once, whatever number of spans it has. */
+static int ship_traces(const Keep *keep, const Window *window) {
+        const uint32_t n = window_n_links(window) - 1;
+        _cleanup_(freep) uint8_t (*traces)[TRACE_BYTES] = calloc(n + 1u, sizeof(*traces));
+        uint32_t n_shipped = 0, n_traces = 0;
+        int r = traces ? 0 : error_origin(-ENOMEM);
+
+        for (uint32_t i = 0; i < n && !r; i++)
+                memcpy(traces[i], window_get_link(window, i + 1)->trace_id, TRACE_BYTES);
+        if (!r)
+                qsort(traces, n, TRACE_BYTES, by_trace);
+        for (uint32_t i = 0; i < n && !r; i++) {
+                if (i && !by_trace(traces[i], traces[i - 1]))
+                        continue;
+                if (n_traces++ >= SHIP_TRACES)
+                        continue;
+                r = ship_trace(keep, traces[i]);
+                n_shipped += !r;
+        }
+        if (n_traces > n_shipped && !r)
+                log_notice("%u more traces are not shipped: ask for a shorter time, or write a file with -o",
+                           n_traces - n_shipped);
+        if (!r)
+                log_notice("%u traces are shipped", n_shipped);
+        return r;
+}
+
+/* Reads what came, by the filters of the command line. */
+static int ship_slow_of(Keep *keep, Inputs *inputs, spanprof_convert *library) {
+        _cleanup_(source_deinit) Source source = { .fd = -1 };
+        int r = inputs_open(inputs, 0, &source);
+
+        if (!r)
+                r = convert_library_add(library, &source);
+        if (!r)
+                r = spanprof_convert_finish(library);
+        if (r == -ENODATA)
+                return nothing();
+        return r > 0 ? STATUS_FAILURE : r ? r : ship_traces(keep, convert_library_inside(library)->window);
+}
+
+static int ship_slow(Keep *keep, const Cli *cli) {
+        char path[FD_PATH_SIZE], *arguments[] = { path };
+        spanprof_convert *library = NULL;
+        Inputs inputs;
+        Cli reading;
+        int r = fetch(keep);
+
+        if (r)
+                return r;
+        reading = reading_of(keep, cli, path, arguments);
+        r = inputs_init(&inputs, &reading);
+        if (!r)
+                r = convert_library_open(&library, &inputs.options);
+        if (!r)
+                r = ship_slow_of(keep, &inputs, library);
+        spanprof_convert_close(library);
+        inputs_deinit(&inputs);
+        return r;
+}
+
 static int ship(const Keep *keep) {
         _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
         int status, r;
@@ -197,19 +319,22 @@ static int ship(const Keep *keep) {
         return r ? r : ask(keep, "POST", page.data, &status, &answer);
 }
 
-static int write_file(Keep *keep, const Cli *cli) {
+/* Through a file without a name. */
+static int read_here(Keep *keep, const Cli *cli, int (*use)(Keep *keep, const Cli *cli)) {
         _cleanup_(closep) int fd = keep->fd = memfd_create("spanprof-keep", MFD_CLOEXEC);
-        int r = fd < 0 ? -errno : close_window(keep);
 
-        if (!r)
-                r = get_all(keep);
-        return r ? r : write_output(keep, cli);
+        return fd < 0 ? error_origin(-errno) : use(keep, cli);
 }
 
 static int run(Cli *cli) {
         const char *socket = cli->config.daemon.control;
         Keep keep = { .config = &cli->config, .socket = *socket ? socket : CONTROL_DEFAULT };
-        int r = *cli->config.command.output ? write_file(&keep, cli) : ship(&keep);
+        int r;
+
+        if (*cli->config.command.output)
+                r = read_here(&keep, cli, write_output);
+        else
+                r = cli->config.filter.slower_ns ? read_here(&keep, cli, ship_slow) : ship(&keep);
 
         if (r < 0) {
                 log_error("cannot keep it: %s", strerror(-r));
@@ -233,7 +358,12 @@ const Verb verb_keep = {
                 "Without -o the daemon sends it to its receivers: profiles of types that begin with kept_, whose resource\n"
                 "says in profile.kept.reason what it was kept for. No sample counts twice in those that are sent anyway.\n"
                 "\n"
+                "--slower-than chooses whole traces, by one span of each: how long it lasted is told by its first and last\n"
+                "sample or wait. So it lasted at least so long; a wait that was not recorded (--off-cpu) at its begin or end\n"
+                "is not counted.\n"
+                "\n"
                 "  spanprof keep --trace 4bf92f3577b34da6a3ce929d0e0e4736 -o slow.html\n"
+                "  spanprof keep --operation 'GET /cart*' --slower-than 500ms -o slow.html\n"
                 "  spanprof keep --process 812 --start -90s -o before.otlp\n"
                 "  spanprof keep --trace 4bf92f3577b34da6a3ce929d0e0e4736\n",
         .run = run,

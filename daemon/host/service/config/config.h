@@ -183,6 +183,7 @@ typedef struct ConfigReceiver {
 typedef struct ConfigFilter {
         ConfigList processes, services, hosts, threads, span_ids, trace_ids, operations, coroutines, types;
         char *start, *end;              /* times, as typed */
+        uint64_t slower_ns;             /* than this a span of the trace was; 0 = of any trace */
 } ConfigFilter;
 
 /* `report`, and the tables of `record` and `top` */

@@ -9,9 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/text.h"
 
-enum { VALUE_MAX = 64 };
+enum { VALUE_MAX = 64, LAST_MAX = 86400 };
 
 /* The part up to the next slash. Return: false = it is empty or too long. */
 static bool take_part(const char **path, char part[static VALUE_MAX]) {
@@ -58,6 +59,15 @@ static bool parse_pid(const char *text, uint32_t *pidp) {
         return true;
 }
 
+static bool parse_reason(const char *text, char reason[static RECORDER_REASON_SIZE]) {
+        size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+        if (text[size] || size >= RECORDER_REASON_SIZE)
+                return false;
+        memcpy(reason, text, size + 1);
+        return true;
+}
+
 /* Return: whether it is such a pair, for the first time. */
 static bool take_pair(RecorderAsk *ask, const char *word, const char *value) {
         RecorderQuery *query = &ask->query;
@@ -68,6 +78,10 @@ static bool take_pair(RecorderAsk *ask, const char *word, const char *value) {
                 return !ask->has_span && (ask->has_span = parse_id(value, ask->span_id, 8));
         if (!strcmp(word, "process"))
                 return !ask->pid && parse_pid(value, &ask->pid);
+        if (!strcmp(word, "reason"))
+                return !*ask->reason && parse_reason(value, ask->reason);
+        if (!strcmp(word, "last"))
+                return !ask->last_s && !text_u64(value, LAST_MAX, &ask->last_s) && ask->last_s;
         if (!strcmp(word, "start"))
                 return !query->start_ns && !text_u64(value, UINT64_MAX, &query->start_ns);
         return !strcmp(word, "end") && query->end_ns == UINT64_MAX &&
@@ -81,7 +95,15 @@ int recorder_ask_parse(const char *path, RecorderAsk *askp) {
         while (*path)
                 if (!take_part(&path, word) || !take_part(&path, value) || !take_pair(&ask, word, value))
                         return RECORDER_ASK_E_MALFORMED;
-        ask.reason = ask.query.has_trace ? "trace" : ask.has_span ? "span" : ask.pid ? "process" : "time";
+        if (!*ask.reason)
+                strcpy(ask.reason, ask.query.has_trace ? "trace" : ask.has_span ? "span" : ask.pid ? "process" : "time");
         *askp = ask;
         return 0;
+}
+
+void recorder_ask_begin(RecorderAsk *ask, uint64_t now_ns) {
+        const uint64_t ns = ask->last_s * NS_PER_SEC;
+
+        if (ns)
+                ask->query.start_ns = MAX(ask->query.start_ns, now_ns - MIN(ns, now_ns));
 }
