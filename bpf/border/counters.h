@@ -733,6 +733,19 @@
           "times that what the recorder has of something was asked to be shipped") \
         X(RECORDER_KEEPS_REFUSED, "recorder_keeps_total", "event=\"refused\"", \
           "the same that were refused, as a receiver failed or too many others were not done yet, or given up at the stop") \
+        X(RECORDER_RULES, "recorder_keeps_total", "event=\"by_rule\"", \
+          "traces that a rule of the configuration keeps") \
+        X(RECORDER_RULES_OVER_RATE, "recorder_keeps_total", "event=\"rules_over_rate\"", \
+          "traces that a rule would keep, beyond 30 a minute: they are not shipped") \
+        X(RECORDER_SPANS_OVER_CAP, "recorder_rules_total", "event=\"spans_over_cap\"", \
+          "spans of a window for which the table of the rules had no room: no rule sees them") \
+        X(RECORDER_OPERATIONS_OVER_CAP, "recorder_rules_total", "event=\"operations_over_cap\"", \
+          "spans whose operation had no room in the table of what is usual: only the limit on all spans is for them") \
+        X(RECORDER_HOOKS, "recorder_keeps_total", "event=\"by_hook\"", "traces and times that were asked for by recorder-token") \
+        X(RECORDER_HOOKS_OVER_RATE, "recorder_keeps_total", "event=\"hooks_over_rate\"", \
+          "the same that were refused, beyond 60 a minute") \
+        X(RECORDER_HOOKS_UNAUTHORIZED, "recorder_keeps_total", "event=\"unauthorized\"", \
+          "the same without a token of recorder-token: refused") \
         X(RECORDER_SHIPPED, "recorder_shipped_events_total", "", \
           "samples and waits that went from the recorder to the receivers: not in samples_delivered_total") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/file/file.h"
 #include "core/base/util/error.h"
+#include "core/base/util/log.h"
 
 static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
 
@@ -44,6 +46,36 @@ void bearer_deinit(Bearer *bearer) {
                 explicit_bzero(bearer->text, strlen(bearer->text));
         free(bearer->text);
         *bearer = (Bearer){ 0 };
+}
+
+static const char *describe(int r) {
+        switch (r) {
+        case BEARER_E_NONE:
+                return "no token in it: write one on each line";
+        case BEARER_E_MANY:
+                return "more than 16 tokens";
+        default:
+                return "a line with other characters than letters, digits and -._~+/=";
+        }
+}
+
+int bearer_read(Bearer *bearer, const char *name, const char *path) {
+        _cleanup_(freep) char *text = NULL;
+        size_t size = 0;
+        int r = file_read_regular(path, BEARER_MAX_TEXT, &text, &size);
+
+        if (r) {
+                log_error("%s: %s: %s", name, path,
+                          r == FILE_E_KIND              ? "not a regular file"
+                                  : r == FILE_E_TOO_LARGE ? "too large for tokens"
+                                                          : strerror(r < 0 ? -r : errno));
+                return BEARER_E_FILE;
+        }
+        r = strlen(text) == size ? bearer_parse(bearer, text) : BEARER_E_CHARACTER;
+        explicit_bzero(text, size);
+        if (r > 0)
+                log_error("%s: %s: %s", name, path, describe(r));
+        return r > 0 ? BEARER_E_FILE : r;
 }
 
 static bool is_same(const char *token, const char *given, size_t n_given) {

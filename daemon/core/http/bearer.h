@@ -24,6 +24,7 @@ enum {
         BEARER_E_NONE,                  /* the text holds no token */
         BEARER_E_MANY,                  /* more than BEARER_MAX_TOKENS */
         BEARER_E_CHARACTER,             /* a line has something else than letters, digits and -._~+/= */
+        BEARER_E_FILE,                  /* no such file, or not one of tokens; a message was logged */
 };
 
 typedef struct Bearer {
@@ -35,6 +36,9 @@ typedef struct Bearer {
 /* Empty lines do not count. Return: 0, BEARER_E_*, -ENOMEM. */
 int bearer_parse(Bearer *bearer, const char *text);
 void bearer_deinit(Bearer *bearer);
+
+/* The same of a file, which the option @name has. Return: 0, BEARER_E_FILE, -ENOMEM. */
+int bearer_read(Bearer *bearer, const char *name, const char *path);
 
 /* Whether @authorization, the header of that name, has one of the tokens. */
 bool bearer_accepts(const Bearer *bearer, const char *authorization);

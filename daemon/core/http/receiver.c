@@ -61,7 +61,7 @@ enum {
         /* Honest profiles expand some ten times; a bomb a thousand times. */
         FREE_EXPANSION = 16 << 20,
         MAX_EXPANSION = 64,
-        MAX_QUESTION_BYTES = 4096,
+        MAX_QUESTION_BYTES = 64 << 10,          /* an alert's body is read, and not looked at */
 };
 
 typedef struct Upload Upload;
@@ -389,14 +389,14 @@ static int judge_body(Receiver *receiver, Upload *upload, char *why) {
 
 static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *connection, const char *method,
                                  const char *path) {
-        const char *accept = lib.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept");
+        const ReceiverQuestion question = { method, path, header(connection, "Accept"),
+                                            header(connection, "Authorization") };
         const char *type = "text/plain; charset=utf-8";
         struct MHD_Response *response;
         char empty[1] = "";
         Text page = { 0 };
         size_t size;
-        int status = receiver->config.on_page(method, path, accept ? accept : "", &page, &type,
-                                              receiver->config.userdata);
+        int status = receiver->config.on_page(&question, &page, &type, receiver->config.userdata);
 
         size = page.size;
         response = lib.MHD_create_response_from_buffer(size, page.data ? page.data : empty,
@@ -408,6 +408,8 @@ static enum MHD_Result show_page(Receiver *receiver, struct MHD_Connection *conn
                 return MHD_NO;
         lib.MHD_add_response_header(response, "Content-Type", type);
         lib.MHD_add_response_header(response, "Cache-Control", "no-store");
+        if (status == MHD_HTTP_UNAUTHORIZED)
+                lib.MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
         return queue(connection, status, response, size);
 }
 

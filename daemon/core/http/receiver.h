@@ -50,12 +50,14 @@ typedef struct ReceiverRequest {
 typedef ReceiverVerdict (*ReceiverTake)(const ReceiverRequest *request, char *why, size_t why_size,
                                         void *userdata);
 
-/*
- * Answers any request on its own, without a body: @page gets the text, *typep its media type. @accept: the
- * header of that name, "" = none. Return: HTTP status.
- */
-typedef int (*ReceiverPage)(const char *method, const char *path, const char *accept, Text *page,
-                            const char **typep, void *userdata);
+/* Valid during the call. Headers: "" = there is none. */
+typedef struct ReceiverQuestion {
+        const char *method, *path;
+        const char *accept, *authorization;
+} ReceiverQuestion;
+
+/* Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP status. */
+typedef int (*ReceiverPage)(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata);
 
 typedef struct ReceiverConfig {
         const char *path;               /* a socket in the filesystem, mode 0660; NULL = address and port */

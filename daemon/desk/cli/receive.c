@@ -391,38 +391,11 @@ static int open_exporter(Receive *receive) {
         return exporter_new(&receive->exporter, receive->event, &exporter) ? STATUS_FAILURE : 0;
 }
 
-static const char *describe_bearer(int r) {
-        switch (r) {
-        case BEARER_E_NONE:
-                return "no token in it: write one on each line";
-        case BEARER_E_MANY:
-                return "more than 16 tokens";
-        default:
-                return "a line with other characters than letters, digits and -._~+/=";
-        }
-}
-
 /* While root still may: a file of secrets is root's alone. */
 static int read_tokens(Receive *receive) {
         const char *path = receive->config->receiver.token_file;
-        _cleanup_(freep) char *text = NULL;
-        size_t size = 0;
-        int r;
+        int r = *path ? bearer_read(&receive->bearer, "token-file", path) : 0;
 
-        if (!*path)
-                return 0;
-        r = file_read_regular(path, BEARER_MAX_TEXT, &text, &size);
-        if (r) {
-                log_error("token-file: %s: %s", path,
-                          r == FILE_E_KIND              ? "not a regular file"
-                                  : r == FILE_E_TOO_LARGE ? "too large for tokens"
-                                                          : strerror(r < 0 ? -r : errno));
-                return STATUS_CONFIG;
-        }
-        r = strlen(text) == size ? bearer_parse(&receive->bearer, text) : BEARER_E_CHARACTER;
-        explicit_bzero(text, size);
-        if (r > 0)
-                log_error("token-file: %s: %s", path, describe_bearer(r));
         return r > 0 ? STATUS_CONFIG : r < 0 ? STATUS_FAILURE : 0;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * victim-traces LOG N BURN_MS: requests that go through two processes
+ * victim-traces LOG N BURN_MS [SLOW TIMES]: requests that go through two processes
  *
  * Two processes publish spans. Of N traces, one after the other, the first one burns BURN_MS of CPU in
  * traces_front() for a span, then hands the request to the second one, which burns as much in traces_back()
- * for another span of the same trace. Trace n is (9, n), its spans 2n and 2n + 1. LOG gets at the end
+ * for another span of the same trace. Trace n is (9, n), its spans 2n and 2n + 1. Trace SLOW takes TIMES as
+ * long in traces_front(). LOG gets at the end
  *
  *     part PID TRACE SPAN CPU BEGIN END       in ns: CPU time by the thread's clock; MONOTONIC
  *     all CPU                                 CPU time of the first process
@@ -86,7 +87,7 @@ static void tell(FILE *log, const Part *part) {
                 part->span, part->cpu_ns, part->begin_ns, part->end_ns);
 }
 
-static int requests(FILE *log, uint64_t n, uint64_t burn_ns) {
+static int requests(FILE *log, uint64_t n, uint64_t burn_ns, uint64_t slow, uint64_t times) {
         int there[2], back[2];
         char line[16];
         pid_t pid;
@@ -105,7 +106,7 @@ static int requests(FILE *log, uint64_t n, uint64_t burn_ns) {
         if (!fgets(line, sizeof(line), stdin))  /* until whoever looks has begun */
                 return 1;
         for (uint64_t i = 1; i <= n; i++) {
-                Part front = serve(i, 2 * i, traces_front, burn_ns), part;
+                Part front = serve(i, 2 * i, traces_front, i == slow ? times * burn_ns : burn_ns), part;
 
                 if (write(there[1], &i, sizeof(i)) != sizeof(i) ||
                     read(back[0], &part, sizeof(part)) != sizeof(part))
@@ -167,9 +168,9 @@ static int crowd(int n) {
 }
 
 int main(int argc, char **argv) {
-        static const char usage[] = "victim-traces LOG N BURN_MS, or victim-traces crowd THREADS";
+        static const char usage[] = "victim-traces LOG N BURN_MS [SLOW TIMES], or victim-traces crowd THREADS";
         const bool is_crowd = argc == 3 && !strcmp(argv[1], "crowd");
-        FILE *log = argc == 4 ? fopen(argv[1], "we") : NULL;
+        FILE *log = argc == 4 || argc == 6 ? fopen(argv[1], "we") : NULL;
 
         if ((!log && !is_crowd) || spanprof_context_start(NULL)) {
                 fprintf(stderr, "usage: %s\n", usage);
@@ -180,5 +181,7 @@ int main(int argc, char **argv) {
         if (is_crowd)
                 return crowd((int)victim_argument(argc, argv, 2, 1, 1, 64, usage));
         return requests(log, (uint64_t)victim_argument(argc, argv, 2, 1, 1, 1e6, usage),
-                        (uint64_t)(victim_argument(argc, argv, 3, 1, 0, 1e6, usage) * 1e6));
+                        (uint64_t)(victim_argument(argc, argv, 3, 1, 0, 1e6, usage) * 1e6),
+                        (uint64_t)victim_argument(argc, argv, 4, 0, 1, 1e6, usage),
+                        (uint64_t)victim_argument(argc, argv, 5, 1, 1, 1000, usage));
 }

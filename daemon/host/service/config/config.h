@@ -91,6 +91,9 @@ typedef struct ConfigSampling {
         bool crashes;                   /* the last stack of a target that a signal ends */
         uint64_t recorder_ns;           /* the flight recorder reaches so far back; 0 = there is none */
         uint64_t recorder_frequency;    /* Hz, about: config_ticks_per_sample() */
+        uint64_t recorder_slower_ns;    /* spans whose traces are kept; 0 = by this rule none */
+        uint64_t recorder_above_usual;  /* times the 99th percentile of their operation; 0 likewise */
+        char *recorder_token;           /* file; "" = only the control socket asks for something */
 } ConfigSampling;
 
 /* Time without a CPU. */

@@ -160,6 +160,17 @@ const Option option_table[] = {
         { "recorder-frequency", 0, OPTION_NUMBER, RUN, "sampling", FIELD(sampling.recorder_frequency), "999", 1,
           10000, .argument = "HZ", .advanced = true,
           .help = "ticks per second and CPU with --recorder, about: a multiple of frequency, which is exported" },
+        { "recorder-slower-than", 0, OPTION_DURATION, RUN, "sampling", FIELD(sampling.recorder_slower_ns), "0", 0,
+          SECONDS(86400), .argument = "TIME", .advanced = true,
+          .help = "with --recorder: ship each trace that has a span of this length (0: none by this rule)" },
+        { "recorder-above-usual", 0, OPTION_NUMBER, RUN, "sampling", FIELD(sampling.recorder_above_usual), "0", 0,
+          1000, .argument = "TIMES", .advanced = true,
+          .help = "with --recorder: ship each trace that has a span TIMES as long as 99 of 100 spans of its "
+                  "operation (0: none by this rule)" },
+        { "recorder-token", 0, OPTION_STRING, RUN, "sampling", FIELD(sampling.recorder_token), "",
+          .argument = "FILE", .advanced = true,
+          .help = "with --recorder: who has a bearer token in FILE, one a line, may ask for traces by POST "
+                  "/recorder/keep/… at the address of metrics" },
 
         { "endpoint", 0, OPTION_URL, RUN | CONVERT | VERB_SPOOL, "export", FIELD(delivery.endpoint), "",
           .argument = "URL", .otel = "ENDPOINT",

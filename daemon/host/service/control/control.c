@@ -21,10 +21,18 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+#include "core/base/util/minute-limit.h"
+#include "core/base/util/stat.h"
+#include "core/http/bearer.h"
 #include "core/http/listen.h"
 #include "core/http/receiver.h"
 #include "host/service/config/option-check.h"
 #include "host/service/control/openmetrics.h"
+
+#define RECORDER "/recorder"
+#define RECORDER_KEEP RECORDER "/keep"
+
+enum { HOOKS_MINUTE = 60 };
 
 struct Control {
         ControlDaemon daemon;
@@ -35,6 +43,8 @@ struct Control {
         bool socket_taken, port_taken;  /* another process has it */
         sd_event_source *retry;
         uint64_t retry_ns;              /* until the next try */
+        Bearer tokens;                  /* of who may have the recorder keep something; without any nobody may */
+        MinuteLimit hooks;
 };
 
 /* ---- what is shown ---- */
@@ -82,16 +92,46 @@ static int show_metrics(Control *control, const char *accept, Text *page, const 
         return show(control, metrics_print, page);
 }
 
-static int public_page(const char *method, const char *path, const char *accept, Text *page,
-                       const char **typep, void *userdata) {
+static int show_recorder(Control *control, bool is_post, const char *path, Text *page, const char **typep) {
+        return control->daemon.recorder(control->daemon.userdata, is_post, path, page, typep);
+}
+
+/*
+ * An alert or a program that has seen a slow trace asks for it: what it can do with the token is to ship to
+ * the receivers that the configuration has, so often.
+ */
+static int hook(Control *control, const ReceiverQuestion *question, Text *page, const char **typep) {
+        if (!bearer_accepts(&control->tokens, question->authorization)) {
+                stat_add(COUNTER_RECORDER_HOOKS_UNAUTHORIZED, 1);
+                text_printf(page, "this needs one of the tokens: the header `Authorization: Bearer TOKEN`\n");
+                return 401;
+        }
+        if (!minute_limit(&control->hooks, HOOKS_MINUTE, clock_monotonic_ns())) {
+                stat_add(COUNTER_RECORDER_HOOKS_OVER_RATE, 1);
+                text_printf(page, "there were %d in this minute\n", HOOKS_MINUTE);
+                return 429;
+        }
+        stat_add(COUNTER_RECORDER_HOOKS, 1);
+        return show_recorder(control, true, question->path + strlen(RECORDER), page, typep);
+}
+
+static bool is_hook(const Control *control, const ReceiverQuestion *question) {
+        return control->tokens.n && !strcmp(question->method, "POST") &&
+                !strncmp(question->path, RECORDER_KEEP, strlen(RECORDER_KEEP));
+}
+
+static int public_page(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata) {
+        const char *method = question->method, *path = question->path;
         Control *control = userdata;
 
+        if (is_hook(control, question))
+                return hook(control, question, page, typep);
         if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
                 text_printf(page, "only GET is answered here\n");
                 return 405;
         }
         if (!strcmp(path, "/metrics"))
-                return show_metrics(control, accept, page, typep);
+                return show_metrics(control, question->accept, page, typep);
         if (!strcmp(path, "/healthz"))
                 return show_health(control, page);
         return strcmp(path, "/readyz") ? not_found(page) : show_readiness(control, page);
@@ -106,13 +146,8 @@ static int steer(Control *control, bool paused, Text *page) {
         return 200;
 }
 
-static int show_recorder(Control *control, bool is_post, const char *path, Text *page, const char **typep) {
-        return control->daemon.recorder(control->daemon.userdata, is_post, path, page, typep);
-}
-
-static int private_page(const char *method, const char *path, const char *accept, Text *page,
-                        const char **typep, void *userdata) {
-        static const char recorder[] = "/recorder";
+static int private_page(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata) {
+        const char *method = question->method, *path = question->path;
         Control *control = userdata;
         bool is_post = !strcmp(method, "POST");
 
@@ -120,9 +155,9 @@ static int private_page(const char *method, const char *path, const char *accept
                 return steer(control, true, page);
         if (is_post && !strcmp(path, "/resume"))
                 return steer(control, false, page);
-        if ((is_post || !strcmp(method, "GET")) && !strncmp(path, recorder, strlen(recorder)) &&
-            (!path[strlen(recorder)] || path[strlen(recorder)] == '/'))
-                return show_recorder(control, is_post, path + strlen(recorder), page, typep);
+        if ((is_post || !strcmp(method, "GET")) && !strncmp(path, RECORDER, strlen(RECORDER)) &&
+            (!path[strlen(RECORDER)] || path[strlen(RECORDER)] == '/'))
+                return show_recorder(control, is_post, path + strlen(RECORDER), page, typep);
         if (!strcmp(method, "GET") && !strcmp(path, "/status"))
                 return show(control, metrics_print_status, page);
         if (!strcmp(method, "GET") && !strcmp(path, "/view"))
@@ -131,7 +166,7 @@ static int private_page(const char *method, const char *path, const char *accept
                 *typep = "application/json";
                 return show(control, metrics_print_json, page);
         }
-        return public_page(method, path, accept, page, typep, userdata);
+        return public_page(question, page, typep, userdata);
 }
 
 /* ---- where it is served ---- */
@@ -243,8 +278,7 @@ static int begin_retries(Control *control) {
  * While the configuration asks for another one, each is served by this page. Otherwise clients would connect
  * to a socket of which no connection is ever accepted, and wait.
  */
-static int unused_page(const char *method, const char *path, const char *accept, Text *page,
-                       const char **typep, void *userdata) {
+static int unused_page(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata) {
         const Control *control = userdata;
 
         text_printf(page, "a reload has moved what was here: the control socket is %s\n",
@@ -324,6 +358,13 @@ int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         return 0;
 }
 
+static int read_tokens(Control *control) {
+        const char *path = control->config->sampling.recorder_token;
+        int r = *path ? bearer_read(&control->tokens, "recorder-token", path) : 0;
+
+        return r > 0 ? CONTROL_E_UNUSABLE : r;
+}
+
 int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
                 const ControlDaemon *daemon) {
         _cleanup_(control_freep) Control *control = calloc(1, sizeof(*control));
@@ -335,7 +376,9 @@ int control_new(Control **controlp, sd_event *event, const Config *config, Contr
         control->event = event;
         control->config = config;
         control->servers = servers;
-        r = serve_control(control);
+        r = read_tokens(control);
+        if (!r)
+                r = serve_control(control);
         if (!r)
                 r = serve_metrics(control);
         if (r)
@@ -355,6 +398,7 @@ Control *control_free(Control *control) {
         sd_event_source_disable_unref(control->retry);
         if (control->servers)
                 control_servers_rest(control->servers);
+        bearer_deinit(&control->tokens);
         free(control);
         return NULL;
 }

@@ -58,7 +58,7 @@
 #include "host/service/limits/memory-hold.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
-#include "host/service/recorder/recorder-ask.h"
+#include "host/service/recorder/recorder-rules.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/pod-api.h"
 
@@ -131,6 +131,7 @@ typedef struct DaemonStages {
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */
         Recorder *recorder;             /* NULL = none is wanted; of the totals */
+        RecorderRules *recorder_rules;  /* NULL = there are no rules */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
         DebugFetcher *fetcher;          /* the same */
         Text exports_json;              /* part of the summary: what each receiver got, at the end */
@@ -196,7 +197,7 @@ typedef struct DaemonKeeps {
         struct {
                 RecorderAsk ask;
                 uint64_t next, end;     /* numbers of requests: the next one, and behind the last one */
-        } items[8];
+        } items[32];
         size_t n;
         sd_event_source *turn;          /* on while there are some */
         uint64_t closed_ns;             /* MONOTONIC: when a window was ended on request last */

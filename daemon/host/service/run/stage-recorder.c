@@ -11,8 +11,9 @@
  *
  * Who asks gets one request at a time, which is 256 KiB at most: an answer is a copy, and the cap of the
  * recorder counts none. What is shipped is read back and filtered here, one request each turn of the loop, so
- * that samples are read meanwhile, and not while much else waits for the receivers. The recorder outlives a
- * reload, as what it has was sampled before.
+ * that samples are read meanwhile, and not while much else waits for the receivers. Rules of the
+ * configuration ask as a window closes. The recorder outlives a reload, as what it has was sampled before;
+ * rules begin anew.
  */
 
 #include "host/service/run/stages.h"
@@ -26,6 +27,7 @@
 #include "core/base/util/stat.h"
 #include "host/service/config/backend.h"
 #include "host/service/recorder/recorder-keep.h"
+#include "host/service/recorder/recorder-rules.h"
 #include "host/service/run/daemon-flow.h"
 #include "host/service/run/daemon-govern.h"
 
@@ -61,6 +63,12 @@ static int start(Daemon *daemon) {
                 daemon->totals->recorder = recorder_free(daemon->totals->recorder);
                 return 0;
         }
+        if (config->recorder_slower_ns || config->recorder_above_usual) {
+                int r = recorder_rules_new(&daemon->stages.recorder_rules);
+
+                if (r)
+                        return error_fold(r);
+        }
         recorder_set_paths(daemon->stages.recorder, backend_payload(daemon->config).reshape.paths);
         recorder_set_limits(daemon->stages.recorder, config->recorder_ns, max_bytes(daemon),
                             clock_read_ns(CLOCK_REALTIME));
@@ -69,14 +77,6 @@ static int start(Daemon *daemon) {
                  (uint32_t)config->frequency * config_ticks_per_sample(daemon->config),
                  max_bytes(daemon) >> 20);
         return 0;
-}
-
-int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
-        int64_t tick_ns = period_ns / config_ticks_per_sample(daemon->config);
-
-        if (!daemon->stages.recorder)
-                return 0;
-        return recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
 }
 
 typedef struct List {
@@ -99,9 +99,12 @@ static int list_request(void *userdata, const RecorderRequest *request, uint64_t
 
 /* Return: HTTP status. */
 static int parse(const char *path, RecorderAsk *ask, Text *page) {
-        if (!recorder_ask_parse(path, ask))
+        if (!recorder_ask_parse(path, ask)) {
+                recorder_ask_begin(ask, clock_read_ns(CLOCK_REALTIME));
                 return 200;
-        text_printf(page, "asked are trace/ID, span/ID, process/PID, start/NS and end/NS, each once\n");
+        }
+        text_printf(page, "asked are trace/ID, span/ID, process/PID, start/NS, last/SECONDS, end/NS and reason/WORD, "
+                    "each once\n");
         return 400;
 }
 
@@ -217,8 +220,25 @@ static int begin_turns(Daemon *daemon) {
         return r < 0 ? error_origin(r) : set_turns(keeps, SD_EVENT_ON);
 }
 
-static int keep(Daemon *daemon, const char *path, Text *page) {
+static bool is_full(const Daemon *daemon) {
+        return daemon->keeps.n == ARRAY_SIZE(daemon->keeps.items) || daemon->stop.time_ns;
+}
+
+/* Ships what is meant of all that the recorder has now. */
+static int keep_ask(Daemon *daemon, const RecorderAsk *ask) {
         DaemonKeeps *keeps = &daemon->keeps;
+
+        if (is_full(daemon)) {
+                stat_add(COUNTER_RECORDER_KEEPS_REFUSED, 1);
+                return 0;
+        }
+        keeps->items[keeps->n].ask = *ask;
+        keeps->items[keeps->n].next = 0;
+        keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
+        return begin_turns(daemon);
+}
+
+static int keep(Daemon *daemon, const char *path, Text *page) {
         RecorderAsk ask;
         int status = parse(path, &ask, page);
 
@@ -227,7 +247,7 @@ static int keep(Daemon *daemon, const char *path, Text *page) {
         if (status != 200)
                 return status;
         stat_add(COUNTER_RECORDER_KEEPS, 1);
-        if (keeps->n == ARRAY_SIZE(keeps->items) || daemon->stop.time_ns) {
+        if (is_full(daemon)) {
                 stat_add(COUNTER_RECORDER_KEEPS_REFUSED, 1);
                 text_printf(page, "there is enough to ship already: ask again in a moment\n");
                 return 503;
@@ -237,12 +257,27 @@ static int keep(Daemon *daemon, const char *path, Text *page) {
                 text_printf(page, "a receiver fails: ask again when it takes profiles, or write a file with -o\n");
                 return 503;
         }
-        if (begin_turns(daemon))
-                return 500;
-        keeps->items[keeps->n].ask = ask;
-        keeps->items[keeps->n].next = 0;
-        keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
-        return 200;
+        return keep_ask(daemon, &ask) ? 500 : 200;
+}
+
+/* Rules look first: what the recorder has taken in cannot be read any more. */
+int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
+        const ConfigSampling *config = &daemon->config->sampling;
+        const RecorderLimits limits = { config->recorder_slower_ns, config->recorder_above_usual };
+        int64_t tick_ns = period_ns / config_ticks_per_sample(daemon->config);
+        RecorderAsk asks[RECORDER_RULES_MINUTE];
+        size_t n_asks = 0;
+        int r = 0;
+
+        if (!daemon->stages.recorder)
+                return 0;
+        if (daemon->stages.recorder_rules)
+                r = recorder_rules_window(daemon->stages.recorder_rules, &limits, window, asks, &n_asks);
+        if (!r)
+                r = recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
+        for (size_t i = 0; i < n_asks && !r; i++)
+                r = keep_ask(daemon, &asks[i]);
+        return r < 0 ? r : 0;
 }
 
 static int second(Daemon *daemon) {
@@ -255,6 +290,11 @@ static void stop(Daemon *daemon) {
         stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n);
         daemon->keeps.n = 0;
         daemon->keeps.turn = sd_event_source_disable_unref(daemon->keeps.turn);
+}
+
+static void release(Daemon *daemon) {
+        stop(daemon);
+        daemon->stages.recorder_rules = recorder_rules_free(daemon->stages.recorder_rules);
 }
 
 /* The rest of @path behind @start; NULL = it begins otherwise. */
@@ -299,5 +339,5 @@ const Stage stage_recorder = {
         .second = second,
         .stop = stop,
         .describe = describe,
-        .release = stop,
+        .release = release,
 };

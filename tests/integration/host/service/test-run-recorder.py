@@ -8,6 +8,8 @@ oracle.enter()
 
 import bisect
 import collections
+import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -26,6 +28,7 @@ CLOSE = 10      # pairs of samples that are next to each other
 EXPORTED = 150                  # samples of the export to wait for
 CROWD = 3000                    # ticks for the recorder alone
 CAP = 64 << 20
+SLOW, TIMES, LIMIT_MS = 3, 5, 600       # a trace of TIMES * BURN_MS
 
 Part = collections.namedtuple("Part", "pid trace span cpu_ns begin_ns end_ns")
 
@@ -91,13 +94,13 @@ class Recorder(session.NamingCase):
         cpu = [sum(s.value * s.period for s in samples) for samples in (kept, sent)]
         self.assertAlmostEqual(cpu[0] / cpu[1], 1, delta=chance)
 
-    def requests(self):
-        """(run, the parts that the victim tells)"""
+    def requests(self, *options, slow=()):
+        """(run, the parts that the victim tells). @slow: number of a trace that takes longer, and how many times."""
         log = self.directory() / "log"
         log.touch()
-        victim = self.victim("traces", log, str(N_TRACES), str(BURN_MS), stdin=subprocess.PIPE)
+        victim = self.victim("traces", log, str(N_TRACES), str(BURN_MS), *map(str, slow), stdin=subprocess.PIPE)
         self.victim_back = int(victim.wait_for(r"back (\d+)")[1])
-        run = self.record("--pid", f"{victim.pid},{self.victim_back}", "--off-cpu")
+        run = self.record("--pid", f"{victim.pid},{self.victim_back}", "--off-cpu", *options)
         victim.process.stdin.write(b"go\n")
         victim.process.stdin.flush()
         victim.wait_for("^done")
@@ -171,6 +174,89 @@ class Recorder(session.NamingCase):
             self.assertEqual(here, there)
         self.assertEqual(result.counter("recorder_shipped_events_total"), len(kept))
         self.assertEqual(result.counter("recorder_keeps_total"), {"asked": 1, "refused": 0})
+
+    def lasted(self, parts, ms):
+        """Traces with a span that lasted so long, by the victim's clock."""
+        return {trace_id(part.trace) for part in parts if part.end_ns - part.begin_ns > ms * 1e6}
+
+    def check_slow(self, kept, parts):
+        """No trace is kept that was not slow, and the one that burned long is."""
+        self.assertIn(trace_id(SLOW), kept)
+        self.assertLessEqual(kept, self.lasted(parts, LIMIT_MS))
+
+    def test_slow_requests_are_kept_and_no_other(self):
+        run, victim, parts = self.requests(slow=(SLOW, TIMES))
+        path, kept = self.keep("--slower-than", f"{LIMIT_MS}ms")
+        self.check_slow({s.trace_id for s in kept}, parts)
+        # the whole trace: its other process, too
+        self.assertEqual({s.resource["process.pid"] for s in kept if s.trace_id == trace_id(SLOW)},
+                         {victim.pid, self.victim_back})
+        _, done = self.keep("--slower-than", "1h", expect=1)
+        self.assertRegex(done.stderr, "nothing to write|has nothing of it")
+        _, done = self.keep("--slower-than", f"{LIMIT_MS}ms", "--operation", "none", expect=1)
+        n = sum(s.value for s in kept if s.type == "samples")
+        out = self.spanprof("report", "--slower-than", f"{LIMIT_MS}ms", "--type", "samples", path).stdout
+        self.assertRegex(out, rf"(?m)^  value +{n}\b")
+        # the daemon ships the same traces
+        done = self.spanprof("keep", "--control", self.socket, "--slower-than", f"{LIMIT_MS}ms")
+        self.assertRegex(done.stderr, r"\b[1-9]\d* traces are shipped")
+        tap.wait_until(lambda: sum(s.value for path in run.receiver.paths() for s in otlp_read.samples(path)
+                                   if s.type == "kept_samples") >= n, "what is kept at the receiver")
+        result = run.stop()
+        self.assertEqual({s.trace_id for s in result.kept}, {s.trace_id for s in kept})
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"slower-than"})
+        self.check_books(result)
+
+    def test_a_rule_keeps_a_slow_request_by_itself(self):
+        run, victim, parts = self.requests("--recorder-slower-than", f"{LIMIT_MS}ms", slow=(SLOW, TIMES))
+        tap.wait_until(lambda: any(s.type == "kept_samples" and s.trace_id == trace_id(SLOW)
+                                   for path in run.receiver.paths() for s in otlp_read.samples(path)),
+                       "the slow request at the receiver")
+        result = run.stop()
+        self.check_slow({s.trace_id for s in result.kept}, parts)
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"slower-than"})
+        self.assertEqual({s.resource["process.pid"] for s in result.kept if s.trace_id == trace_id(SLOW)},
+                         {victim.pid, self.victim_back})
+        keeps = result.counter("recorder_keeps_total")
+        self.assertGreaterEqual(keeps["by_rule"], len({s.trace_id for s in result.kept}))
+        self.assertEqual((keeps["asked"], keeps["rules_over_rate"]), (0, 0))
+
+    def post(self, port, path, token=None, method="POST", body=b""):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+
+    def test_who_has_a_token_asks_by_http(self):
+        token = self.directory() / "token"
+        token.write_text("s3cret\nn3xt\n")
+        token.chmod(0o644)
+        run, _, _ = self.requests("--metrics", "127.0.0.1:0", "--recorder-token", token)
+        port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        page = f"/recorder/keep/trace/{trace_id(3)}/reason/alert-1"
+        self.assertEqual([self.post(port, page, token) for token in (None, "s3cre", "n3xt1")], [401] * 3)
+        self.assertEqual(self.post(port, page, "s3cret", "GET"), 404)
+        for other in "/recorder/close", "/recorder/get/0", "/pause":
+            self.assertEqual(self.post(port, other, "s3cret"), 405)
+        self.assertEqual(self.post(port, "/recorder/keep/trace/x", "s3cret"), 400)
+        # what an alert's webhook posts is read, and not looked at
+        self.assertEqual(self.post(port, page, "n3xt", body=b"{" * 30000), 200)
+        self.assertEqual(self.post(port, "/metrics", method="GET"), 200)
+        tap.wait_until(lambda: any(s.type == "kept_samples" for path in run.receiver.paths()
+                                   for s in otlp_read.samples(path)), "what is kept at the receiver")
+        answers = [self.post(port, f"/recorder/keep/trace/{trace_id(9)}", "n3xt") for _ in range(60)]
+        self.assertEqual(answers.count(429), 2)
+        result = run.stop()
+        self.assertEqual({s.trace_id for s in result.kept}, {trace_id(3)})
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"alert-1"})
+        keeps = result.counter("recorder_keeps_total")
+        self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (60, 2, 3))
+
+    def test_a_token_that_cannot_be_read_is_a_wrong_configuration(self):
+        self.spanprof("run", "--comm", "nobody", "--recorder", "60s", "--recorder-token", "/nonexistent",
+                      "--control", self.directory() / "control.sock", expect=78)
 
     def test_old_windows_go(self):
         victim = self.victim("chain", "3", rests=True)

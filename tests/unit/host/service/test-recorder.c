@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/file/gzip.h"
@@ -8,6 +9,7 @@
 #include "core/otlp/decode.h"
 #include "core/otlp/import.h"
 #include "host/service/recorder/recorder-keep.h"
+#include "host/service/recorder/recorder-rules.h"
 
 enum { OFFSET_S = 1000, LENGTH_S = 15, FRAMES = 64 };
 
@@ -383,4 +385,191 @@ Test(recorder_ask, takes_pairs_alone) {
         cr_assert_eq(recorder_ask_parse("", &asked), 0);
         cr_assert(!asked.query.start_ns && asked.query.end_ns == UINT64_MAX && !asked.query.has_trace);
         cr_assert_str_eq(asked.reason, "time");
+}
+
+/* ---- rules ---- */
+
+typedef struct Spans {
+        Window *window;
+        uint32_t profile;
+        uint64_t end_ns;
+} Spans;
+
+static Spans begin_spans(uint64_t start_ns, uint64_t length_ns) {
+        Spans spans = { .end_ns = start_ns + length_ns };
+        uint32_t resource;
+
+        cr_assert_eq(window_new(&spans.window, start_ns, 0, NULL), 0);
+        cr_assert_eq(window_resource(spans.window, 1, &resource), 0);
+        cr_assert_eq(window_profile(spans.window, resource, PROFILE_CPU, &spans.profile), 0);
+        return spans;
+}
+
+/* Two ticks: the first and the last one of a span. @operation: 0 = none. */
+static void add_span(Spans *spans, uint64_t trace, uint64_t span, int operation, uint64_t from_ns,
+                     uint64_t to_ns) {
+        WindowLink link = { .span_id = { 0 } };
+        uint32_t at, attribute, set = 0;
+        char name[16];
+
+        snprintf(name, sizeof(name), "/%d", operation);
+        if (operation) {
+                cr_assert_eq(window_attribute_string(spans->window, "http.route", name, strlen(name), &attribute),
+                             0);
+                cr_assert_eq(window_attribute_set(spans->window, &attribute, 1, &set), 0);
+        }
+        memcpy(link.trace_id, &trace, sizeof(trace));
+        memcpy(link.span_id, &span, sizeof(span));
+        cr_assert_eq(window_link(spans->window, &link, &at), 0);
+        cr_assert_eq(window_sample(spans->window, spans->profile, 0, set, at, 1, from_ns), 0);
+        cr_assert_eq(window_sample(spans->window, spans->profile, 0, set, at, 1, to_ns), 0);
+}
+
+/* Return: traces that are kept. The first one's id and reason are those of @ask. */
+static size_t end_spans(Spans *spans, RecorderRules *rules, const RecorderLimits *limits, RecorderAsk *ask) {
+        RecorderAsk asks[RECORDER_RULES_MINUTE];
+        size_t n;
+
+        cr_assert_eq(window_close(spans->window, spans->end_ns), 0);
+        cr_assert_eq(recorder_rules_window(rules, limits, spans->window, asks, &n), 0);
+        window_free(spans->window);
+        if (n)
+                *ask = asks[0];
+        return n;
+}
+
+static RecorderRules *make_rules(void) {
+        RecorderRules *rules;
+
+        cr_assert_eq(recorder_rules_new(&rules), 0);
+        return rules;
+}
+
+Test(recorder_rules, keeps_the_trace_of_a_span_that_is_over_and_was_long) {
+        const RecorderLimits limits = { .slower_ns = 500 * NS_PER_MS };
+        RecorderRules *rules = make_rules();
+        Spans spans = begin_spans(100 * NS_PER_SEC, 15 * NS_PER_SEC);
+        RecorderAsk ask;
+        uint64_t trace;
+
+        /* just the limit; more; the same trace again; one that may go on */
+        add_span(&spans, 1, 1, 0, 101 * NS_PER_SEC, 101 * NS_PER_SEC + 500 * NS_PER_MS);
+        add_span(&spans, 2, 2, 0, 101 * NS_PER_SEC, 102 * NS_PER_SEC);
+        add_span(&spans, 2, 3, 0, 101 * NS_PER_SEC, 103 * NS_PER_SEC);
+        add_span(&spans, 4, 4, 0, 101 * NS_PER_SEC, 115 * NS_PER_SEC - NS_PER_MS);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 1);
+        memcpy(&trace, ask.query.trace_id, sizeof(trace));
+        cr_assert_eq(trace, 2);
+        cr_assert(ask.query.has_trace && ask.query.end_ns == UINT64_MAX && !ask.query.start_ns);
+        cr_assert_str_eq(ask.reason, "slower-than");
+        /* it goes on, and ends there */
+        spans = begin_spans(115 * NS_PER_SEC, 15 * NS_PER_SEC);
+        add_span(&spans, 4, 4, 0, 115 * NS_PER_SEC, 116 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 1);
+        memcpy(&trace, ask.query.trace_id, sizeof(trace));
+        cr_assert_eq(trace, 4);
+        recorder_rules_free(rules);
+}
+
+Test(recorder_rules, adds_a_span_up_over_windows) {
+        const RecorderLimits limits = { .slower_ns = 3 * NS_PER_SEC };
+        RecorderRules *rules = make_rules();
+        RecorderAsk ask;
+        Spans later;
+
+        for (uint64_t s = 100; s < 104; s++) {
+                Spans spans = begin_spans(s * NS_PER_SEC, NS_PER_SEC);
+
+                add_span(&spans, 7, 7, 0, s * NS_PER_SEC + 1, (s + 1) * NS_PER_SEC - 1);
+                cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 0);
+        }
+        later = begin_spans(104 * NS_PER_SEC, 2 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&later, rules, &limits, &ask), 1);
+        recorder_rules_free(rules);
+}
+
+/* @n spans of 20 to 30 ms of an operation, and one of @ms. */
+static size_t usual(RecorderRules *rules, uint64_t start_s, uint32_t n, uint64_t ms, RecorderAsk *ask) {
+        const RecorderLimits limits = { .above_usual = 4 };
+        Spans spans = begin_spans(start_s * NS_PER_SEC, 15 * NS_PER_SEC);
+
+        for (uint32_t i = 0; i < n; i++)
+                add_span(&spans, (start_s << 32) + i, 1, 1, start_s * NS_PER_SEC,
+                         start_s * NS_PER_SEC + (20 + i % 11) * NS_PER_MS);
+        add_span(&spans, (start_s << 32) + n, 2, 1, start_s * NS_PER_SEC,
+                 start_s * NS_PER_SEC + ms * NS_PER_MS);
+        /* long, but of an operation that is not known well, and of none */
+        add_span(&spans, (start_s << 32) + n + 1, 3, 2, start_s * NS_PER_SEC, (start_s + 5) * NS_PER_SEC);
+        add_span(&spans, (start_s << 32) + n + 2, 4, 0, start_s * NS_PER_SEC, (start_s + 5) * NS_PER_SEC);
+        return end_spans(&spans, rules, &limits, ask);
+}
+
+Test(recorder_rules, keeps_what_is_much_longer_than_usual) {
+        RecorderRules *rules = make_rules();
+        RecorderAsk ask;
+
+        cr_assert_eq(usual(rules, 100, RECORDER_RULES_LEAST - 2, 200, &ask), 0, "too few are known");
+        cr_assert_eq(usual(rules, 200, 1, 115, &ask), 0, "less than four times 30 ms");
+        cr_assert_eq(usual(rules, 300, 1, 150, &ask), 1, "more than four times 30 ms and an eighth");
+        cr_assert_str_eq(ask.reason, "above-usual");
+        recorder_rules_free(rules);
+}
+
+Test(recorder_rules, keeps_so_many_in_a_minute_and_counts_the_others) {
+        const RecorderLimits limits = { .slower_ns = 500 * NS_PER_MS };
+        uint64_t n_kept = stat_get(COUNTER_RECORDER_RULES),
+                 n_over = stat_get(COUNTER_RECORDER_RULES_OVER_RATE);
+        RecorderRules *rules = make_rules();
+        RecorderAsk ask;
+
+        for (uint64_t s = 100; s < 200; s += 15) {
+                Spans spans = begin_spans(s * NS_PER_SEC, 15 * NS_PER_SEC);
+
+                for (uint64_t i = 0; i < 2 * RECORDER_RULES_MINUTE; i++)
+                        add_span(&spans, (s << 32) + i, 1, 0, s * NS_PER_SEC, (s + 1) * NS_PER_SEC);
+                cr_assert_eq(end_spans(&spans, rules, &limits, &ask),
+                             s == 100 || s == 160 ? RECORDER_RULES_MINUTE : 0);
+        }
+        cr_assert_eq(stat_get(COUNTER_RECORDER_RULES) - n_kept, 2 * RECORDER_RULES_MINUTE);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_RULES_OVER_RATE) - n_over, 12 * RECORDER_RULES_MINUTE);
+        recorder_rules_free(rules);
+}
+
+Test(recorder_rules, has_caps_on_spans_and_operations) {
+        const RecorderLimits limits = { .slower_ns = 500 * NS_PER_MS };
+        uint64_t n_spans = stat_get(COUNTER_RECORDER_SPANS_OVER_CAP),
+                 n_operations = stat_get(COUNTER_RECORDER_OPERATIONS_OVER_CAP);
+        RecorderRules *rules = make_rules();
+        Spans spans = begin_spans(100 * NS_PER_SEC, 15 * NS_PER_SEC);
+        RecorderAsk ask;
+
+        for (int i = 0; i < RECORDER_RULES_MAX_SPANS + 10; i++)
+                add_span(&spans, 1, (uint64_t)i + 1, i < RECORDER_RULES_MAX_OPERATIONS + 7 ? i + 1 : 0,
+                         100 * NS_PER_SEC, 102 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 1);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_SPANS_OVER_CAP) - n_spans, 10);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_OPERATIONS_OVER_CAP) - n_operations, 7);
+        recorder_rules_free(rules);
+}
+
+Test(recorder, is_asked_for_the_last_seconds_with_a_reason) {
+        static const char *const wrong[] = {
+                "/last/0", "/last/-1", "/last/86401", "/last/1/last/1", "/reason/", "/reason/A", "/reason/a b",
+                "/reason/a%20b", "/reason/a/reason/b", "/reason/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        };
+        RecorderAsk asked;
+
+        cr_assert_eq(recorder_ask_parse("/last/90/reason/high-latency_2", &asked), 0);
+        cr_assert_str_eq(asked.reason, "high-latency_2");
+        recorder_ask_begin(&asked, 100 * NS_PER_SEC);
+        cr_assert_eq(asked.query.start_ns, 10 * NS_PER_SEC);
+        cr_assert_eq(recorder_ask_parse("/last/90", &asked), 0);
+        cr_assert_str_eq(asked.reason, "time");
+        recorder_ask_begin(&asked, 50 * NS_PER_SEC);
+        cr_assert_eq(asked.query.start_ns, 0);
+        cr_assert_eq(recorder_ask_parse("/start/70000000000/last/90", &asked), 0);
+        recorder_ask_begin(&asked, 100 * NS_PER_SEC);
+        cr_assert_eq(asked.query.start_ns, 70 * NS_PER_SEC);
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+                cr_assert_eq(recorder_ask_parse(wrong[i], &asked), RECORDER_ASK_E_MALFORMED, "%s", wrong[i]);
 }

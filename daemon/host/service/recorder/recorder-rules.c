@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Spans go over the ends of windows, so a table of them is handed from window to window:
+ *
+ *     spans before ──┐
+ *                    ├─▶ silent for a second ─▶ over by now: judged, then counted for its operation
+ *     this window ───┘   others              ─▶ spans before the next window
+ *
+ * No span is judged while it has samples, so that what it did at its end is kept, too.
+ *
+ * What is usual: of each operation a histogram of lengths, in steps of an eighth of a power of two, halved when
+ * it is large, so that it follows. The 99th percentile is the end of its step, which is too long by an eighth at
+ * most: who is above it is so surely. Spans without a sample are in no histogram, as they are in no profile.
+ */
+
+#include "host/service/recorder/recorder-rules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/data/intern.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/minute-limit.h"
+#include "core/base/util/stat.h"
+#include "core/base/util/text.h"
+#include "core/profile/operation.h"
+#include "core/profile/span-reach.h"
+
+#define SILENT_NS NS_PER_SEC
+#define FIRST_STEP_NS (UINT64_C(1) << 20)
+
+enum {
+        STEPS = 8,                      /* of a power of two */
+        BUCKETS = 1 + 16 * STEPS,       /* 1 ms to 69 s; what is longer is in the last */
+        COUNTED = 1 << 16,              /* spans of an operation; then all its counts are halved */
+        RECENT = 64,                    /* traces that were kept last */
+        OPERATION_BYTES = 256,
+};
+
+typedef struct RuleSpan {
+        WindowLink link;
+        uint64_t first_ns, last_ns;     /* MONOTONIC */
+        uint32_t operation;             /* its number + 1; 0 = not known */
+} RuleSpan;
+
+typedef struct RuleUsual {
+        uint32_t n, buckets[BUCKETS];
+} RuleUsual;
+
+/* Spans by their ids. */
+typedef struct RuleTable {
+        Intern ids;
+        RuleSpan *spans;
+} RuleTable;
+
+struct RecorderRules {
+        RuleTable tables[2];            /* of the spans before, and of those that go on: changed each window */
+        int before;
+        Intern operations;
+        RuleUsual *usual;
+        uint8_t recent[RECENT][16];
+        uint32_t n_recent;
+        MinuteLimit minute;
+};
+
+static int table_init(RuleTable *table) {
+        intern_init(&table->ids, RECORDER_RULES_MAX_SPANS);
+        table->spans = calloc(RECORDER_RULES_MAX_SPANS, sizeof(*table->spans));
+        return table->spans ? 0 : error_origin(-ENOMEM);
+}
+
+int recorder_rules_new(RecorderRules **rulesp) {
+        _cleanup_(recorder_rules_freep) RecorderRules *rules = calloc(1, sizeof(*rules));
+        int r = rules ? table_init(&rules->tables[0]) : error_origin(-ENOMEM);
+
+        if (!r)
+                r = table_init(&rules->tables[1]);
+        if (r)
+                return r;
+        intern_init(&rules->operations, RECORDER_RULES_MAX_OPERATIONS);
+        rules->usual = calloc(RECORDER_RULES_MAX_OPERATIONS, sizeof(*rules->usual));
+        if (!rules->usual)
+                return error_origin(-ENOMEM);
+        *rulesp = take(rules);
+        return 0;
+}
+
+RecorderRules *recorder_rules_free(RecorderRules *rules) {
+        if (!rules)
+                return NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(rules->tables); i++) {
+                intern_deinit(&rules->tables[i].ids);
+                free(rules->tables[i].spans);
+        }
+        intern_deinit(&rules->operations);
+        free(rules->usual);
+        free(rules);
+        return NULL;
+}
+
+/* ---- what is usual ---- */
+
+static uint32_t bucket_of(uint64_t ns) {
+        uint32_t power, step;
+
+        if (ns < FIRST_STEP_NS)
+                return 0;
+        power = 63u - (uint32_t)__builtin_clzll(ns);
+        step = (uint32_t)((ns >> (power - 3)) & (STEPS - 1));
+        return MIN((power - 20) * STEPS + step + 1, BUCKETS - 1u);
+}
+
+/* Of bucket 0 it is the first step's begin. */
+static uint64_t end_of(uint32_t bucket) {
+        uint32_t power = 20 + bucket / STEPS;
+
+        return (UINT64_C(1) << power) + ((uint64_t)(bucket % STEPS) << (power - 3));
+}
+
+static void add_usual(RuleUsual *usual, uint64_t ns) {
+        usual->buckets[bucket_of(ns)]++;
+        if (++usual->n < COUNTED)
+                return;
+        usual->n = 0;
+        for (uint32_t i = 0; i < BUCKETS; i++)
+                usual->n += usual->buckets[i] /= 2;
+}
+
+/* UINT64_MAX = too few spans are known, or it is longer than can be told. */
+static uint64_t usual_ns(const RuleUsual *usual) {
+        uint64_t n = 0;
+
+        if (usual->n < RECORDER_RULES_LEAST)
+                return UINT64_MAX;
+        for (uint32_t i = 0; i + 1 < BUCKETS; i++) {
+                n += usual->buckets[i];
+                if (100 * n >= 99 * (uint64_t)usual->n)
+                        return end_of(i);
+        }
+        return UINT64_MAX;
+}
+
+/* ---- judging ---- */
+
+typedef struct Judging {
+        RecorderRules *rules;
+        const RecorderLimits *limits;
+        uint64_t now_ns;
+        RecorderAsk *asks;
+        size_t n_asks;
+} Judging;
+
+static const char *rule_of(const Judging *judging, const RuleSpan *span) {
+        uint64_t ns = span->last_ns - span->first_ns, usual;
+
+        if (judging->limits->slower_ns && ns > judging->limits->slower_ns)
+                return "slower-than";
+        if (!judging->limits->above_usual || !span->operation)
+                return NULL;
+        usual = usual_ns(&judging->rules->usual[span->operation - 1]);
+        return usual < UINT64_MAX / judging->limits->above_usual && ns > usual * judging->limits->above_usual
+                ? "above-usual"
+                : NULL;
+}
+
+/* A trace has several long spans: those around another one. */
+static bool is_new(RecorderRules *rules, const uint8_t trace_id[static 16]) {
+        for (uint32_t i = 0; i < MIN(rules->n_recent, (uint32_t)RECENT); i++)
+                if (!memcmp(rules->recent[i], trace_id, 16))
+                        return false;
+        memcpy(rules->recent[rules->n_recent++ % RECENT], trace_id, 16);
+        return true;
+}
+
+static bool is_in_rate(Judging *judging) {
+        bool is = minute_limit(&judging->rules->minute, RECORDER_RULES_MINUTE, judging->now_ns);
+
+        stat_add(is ? COUNTER_RECORDER_RULES : COUNTER_RECORDER_RULES_OVER_RATE, 1);
+        return is;
+}
+
+static void say(const RuleSpan *span, const char *rule) {
+        char trace[2 * 16 + 1], id[2 * 8 + 1];
+
+        text_to_hex(trace, span->link.trace_id, 16);
+        text_to_hex(id, span->link.span_id, 8);
+        log_info("keeps trace %s: its span %s lasted %.0f ms or longer (%s)", trace, id,
+                 (double)(span->last_ns - span->first_ns) / NS_PER_MS, rule);
+}
+
+static void judge(Judging *judging, const RuleSpan *span) {
+        const char *rule = rule_of(judging, span);
+
+        if (span->operation)
+                add_usual(&judging->rules->usual[span->operation - 1], span->last_ns - span->first_ns);
+        if (rule && is_new(judging->rules, span->link.trace_id) && is_in_rate(judging)) {
+                RecorderAsk ask = { .query = { .end_ns = UINT64_MAX, .has_trace = true } };
+
+                memcpy(ask.query.trace_id, span->link.trace_id, 16);
+                strcpy(ask.reason, rule);
+                judging->asks[judging->n_asks++] = ask;
+                say(span, rule);
+        }
+}
+
+/* ---- spans ---- */
+
+/* The span in @table; NULL = there is no room for it. */
+static int span_of(RuleTable *table, const WindowLink *link, RuleSpan **spanp) {
+        uint32_t index;
+        int r = intern_add(&table->ids, link, sizeof(*link), &index);
+
+        *spanp = NULL;
+        if (r == INTERN_E_FULL) {
+                stat_add(COUNTER_RECORDER_SPANS_OVER_CAP, 1);
+                return 0;
+        }
+        if (r < 0)
+                return error_fold(r);
+        *spanp = &table->spans[index];
+        if (!r)
+                **spanp = (RuleSpan){ .link = *link, .first_ns = UINT64_MAX };
+        return 0;
+}
+
+/* Beyond the cap an operation is not known. */
+static int name_span(RecorderRules *rules, RuleSpan *span, const Window *window, uint32_t attribute) {
+        const WindowAttribute *row = window_get_attribute(window, attribute);
+        size_t size;
+        const char *name = window_get_string(window, row->string, &size);
+        uint32_t index;
+        int r = intern_add(&rules->operations, name, MIN(size, (size_t)OPERATION_BYTES), &index);
+
+        if (r < 0)
+                return error_fold(r);
+        stat_add(COUNTER_RECORDER_OPERATIONS_OVER_CAP, r == INTERN_E_FULL);
+        if (r != INTERN_E_FULL)
+                span->operation = index + 1;
+        return 0;
+}
+
+/* The first sample that names it: reaches are asked for all, whatever they are named. */
+typedef struct Naming {
+        const Window *window;
+        uint32_t *attributes;           /* of each link; 0 = it has no operation */
+} Naming;
+
+static bool note_operation(void *userdata, const WindowSample *sample) {
+        const Naming *naming = userdata;
+        uint32_t attribute;
+
+        if (!operation_of_set(naming->window, sample->attributes, &attribute))
+                return false;
+        naming->attributes[sample->link] = attribute;
+        return true;
+}
+
+static int add_link(RecorderRules *rules, RuleTable *before, const Window *window, uint32_t link,
+                    const SpanReach *reach, uint32_t attribute) {
+        RuleSpan *span;
+        int r;
+
+        if (reach->first_ns > reach->last_ns)
+                return 0;
+        r = span_of(before, window_get_link(window, link), &span);
+        if (r || !span)
+                return r;
+        span->first_ns = MIN(span->first_ns, reach->first_ns);
+        span->last_ns = MAX(span->last_ns, reach->last_ns);
+        return attribute && !span->operation ? name_span(rules, span, window, attribute) : 0;
+}
+
+static int add_links(RecorderRules *rules, RuleTable *before, const Window *window) {
+        const uint32_t n = window_n_links(window);
+        _cleanup_(freep) SpanReach *reaches = NULL;
+        _cleanup_(freep) uint32_t *attributes = calloc(n + 1u, sizeof(*attributes));
+        int r = attributes ? span_reaches(window, note_operation, &(Naming){ window, attributes }, &reaches)
+                           : error_origin(-ENOMEM);
+
+        for (uint32_t i = 1; i < n && !r; i++)
+                r = add_link(rules, before, window, i, &reaches[i], attributes[i]);
+        return r;
+}
+
+int recorder_rules_window(RecorderRules *rules, const RecorderLimits *limits, const Window *window,
+                          RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp) {
+        RuleTable *before = &rules->tables[rules->before], *next = &rules->tables[!rules->before];
+        Judging judging = { rules, limits, window_end_ns(window), asks, 0 };
+        int r = add_links(rules, before, window);
+
+        intern_reset(&next->ids);
+        for (uint32_t i = 0; i < before->ids.n_items && !r; i++) {
+                const RuleSpan *span = &before->spans[i];
+                RuleSpan *later;
+
+                if (span->last_ns + SILENT_NS < judging.now_ns) {
+                        judge(&judging, span);
+                        continue;
+                }
+                r = span_of(next, &span->link, &later);
+                if (!r && later)
+                        *later = *span;
+        }
+        rules->before = !rules->before;
+        *n_asksp = judging.n_asks;
+        return r;
+}
