@@ -64,6 +64,10 @@ FAULTS = {
     "SpanprofCoverage": ({"spanprof_ticks_total": "0+600x59 35400+300x120"}, 80,
                          {"spanprof_ticks_total": "0+600x59 35400+500x120"}),
     "SpanprofCertificate": ({CERTIFICATE: f"{14 * DAY + 60 * 60 + 1}x180"}, 121, {CERTIFICATE: f"{15 * DAY}x180"}),
+    "SpanprofTargetsCrash": ({'spanprof_crashes_total{event="seen"}': "0x59 0 1x120"}, 61,
+                             {'spanprof_crashes_total{event="not_target"}': "0x59 0 1x120"}),
+    "SpanprofRecorderFull": ({'spanprof_recorder_windows_total{event="over_cap"}': "0x59 0 1x120"}, 61,
+                             {'spanprof_recorder_windows_total{event="aged"}': "0x59 0 1x120"}),
 }
 # what the same fault sets off, too
 TOGETHER = {"SpanprofRingFull": {"SpanprofLosesSamples"}}
