@@ -170,10 +170,11 @@ static bool has_type(const char *value, const char *type) {
         return !strncasecmp(value, type, n) && (!value[n] || strchr("; \t", value[n]));
 }
 
-static bool has_path(const char *path) {
-        size_t n = strlen(path), tail = strlen(PATH);
+static bool has_path(const Receiver *receiver, const char *path) {
+        const char *end = receiver->config.path_end ?: PATH;
+        size_t n = strlen(path), tail = strlen(end);
 
-        return n >= tail && !strcmp(path + n - tail, PATH);
+        return n >= tail && !strcmp(path + n - tail, end);
 }
 
 static int too_large(Upload *upload) {
@@ -190,8 +191,9 @@ static int judge_headers(Receiver *receiver, struct MHD_Connection *connection, 
 
         upload->json = has_type(type, "application/json");
         upload->gzip = !strcasecmp(encoding, "gzip");
-        if (!has_path(path)) {
-                upload->why = "only profiles are taken here: POST " PATH;
+        if (!has_path(receiver, path)) {
+                upload->why = receiver->config.path_end ? "nothing is taken at this path"
+                                                        : "only profiles are taken here: POST " PATH;
                 return MHD_HTTP_NOT_FOUND;
         }
         if (strcmp(method, "POST")) {

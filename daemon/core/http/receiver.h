@@ -4,7 +4,7 @@
 /*
  * Receiver
  *
- * The other end of OTLP/HTTP: takes POST …/v1development/profiles (any base path), as
+ * The other end of OTLP/HTTP: takes POST …/v1development/profiles (any base path), or another signal's path, as
  * protobuf or JSON, plain or gzip, and hands each whole, expanded body to a
  * callback, which decides the answer. Everything about HTTP is here and nothing about
  * what a request means. Runs on the caller's event loop, in its thread.
@@ -65,6 +65,7 @@ typedef struct ReceiverConfig {
         uint16_t port;                  /* 0 = any free one */
         uint64_t max_request_bytes;     /* bytes of one body, before and after expanding */
         const Bearer *bearer;           /* requests need one of its tokens; NULL = they need none; borrowed */
+        const char *path_end;           /* NULL = /v1development/profiles */
         ReceiverTake on_request;
         /* NULL = none; with it nothing is taken in, and on_request is not called */
         ReceiverPage on_page;

@@ -94,6 +94,7 @@ typedef struct ConfigSampling {
         uint64_t recorder_slower_ns;    /* spans whose traces are kept; 0 = by this rule none */
         uint64_t recorder_above_usual;  /* times the 99th percentile of their operation; 0 likewise */
         char *recorder_token;           /* file; "" = only the control socket asks for something */
+        char *recorder_listen;          /* ADDRESS:PORT for spans of chosen traces; "" = none */
 } ConfigSampling;
 
 /* Time without a CPU. */

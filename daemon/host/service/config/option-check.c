@@ -53,6 +53,16 @@ int option_check_metrics(const char *value, Text *problem) {
         return refuse(problem);
 }
 
+int option_check_address(const char *value, Text *problem) {
+        char host[256];
+        uint16_t port;
+
+        if (!*value || !option_split_address(value, host, sizeof(host), &port))
+                return 0;
+        text_printf(problem, "`%s` is not ADDRESS:PORT", value);
+        return refuse(problem);
+}
+
 int option_split_listen(const char *text, char *host, size_t size, bool *has_portp, uint16_t *portp) {
         const char *first = strchr(text, ':'), *end = text + strlen(text);
         bool is_bracketed = *text == '[' && end[-1] == ']';

@@ -28,6 +28,7 @@ int option_split_listen(const char *text, char *host, size_t size, bool *has_por
 /* Each: 0, OPTION_E_INVALID and @problem says why, without the option's name, -ENOMEM. */
 int option_check_glob(const char *item, Text *problem);
 int option_check_metrics(const char *value, Text *problem);
+int option_check_address(const char *value, Text *problem);
 int option_check_listen(const char *value, Text *problem);
 int option_check_comm(const char *item, Text *problem);
 int option_check_user(const char *item, Text *problem);

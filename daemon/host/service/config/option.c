@@ -167,6 +167,10 @@ const Option option_table[] = {
           1000, .argument = "TIMES", .advanced = true,
           .help = "with --recorder: ship each trace that has a span TIMES as long as 99 of 100 spans of its "
                   "operation (0: none by this rule)" },
+        { "recorder-listen", 0, OPTION_STRING, RUN, "sampling", FIELD(sampling.recorder_listen), "",
+          .argument = "ADDRESS:PORT", .check = option_check_address, .advanced = true,
+          .help = "with --recorder: ship the traces whose spans are sent there, as OTLP over HTTP with a token of "
+                  "recorder-token: for a Collector's tail_sampling" },
         { "recorder-token", 0, OPTION_STRING, RUN, "sampling", FIELD(sampling.recorder_token), "",
           .argument = "FILE", .advanced = true,
           .help = "with --recorder: who has a bearer token in FILE, one a line, may ask for traces by POST "

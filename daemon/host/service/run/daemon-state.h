@@ -19,7 +19,10 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "core/base/util/minute-limit.h"
 #include "core/base/util/stop-signals.h"
+#include "core/http/bearer.h"
+#include "core/http/receiver.h"
 #include "host/coro/join.h"
 #include "host/naming/debug-fetcher.h"
 #include "host/naming/naming.h"
@@ -192,6 +195,8 @@ typedef struct DaemonStop {
         bool lost_workers;              /* the reason: there are no workers any more */
 } DaemonStop;
 
+enum { DAEMON_KEEPS_LATER = 60 };        /* in a minute, too */
+
 /* Asks of the flight recorder whose samples are not shipped yet, oldest first: stage-recorder.c. */
 typedef struct DaemonKeeps {
         struct {
@@ -201,6 +206,12 @@ typedef struct DaemonKeeps {
         size_t n;
         sd_event_source *turn;          /* on while there are some */
         uint64_t closed_ns;             /* MONOTONIC: when a window was ended on request last */
+        /* Traces that others have chosen, asked for as the window closes: stage-recorder-spans.c. */
+        RecorderAsk later[DAEMON_KEEPS_LATER];
+        size_t n_later;
+        MinuteLimit chosen;
+        Receiver *receiver;             /* NULL = nobody chooses */
+        Bearer tokens;
 } DaemonKeeps;
 
 struct Daemon {

@@ -277,6 +277,8 @@ int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
                 r = recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
         for (size_t i = 0; i < n_asks && !r; i++)
                 r = keep_ask(daemon, &asks[i]);
+        for (; daemon->keeps.n_later && !r; daemon->keeps.n_later--)
+                r = keep_ask(daemon, &daemon->keeps.later[daemon->keeps.n_later - 1]);
         return r < 0 ? r : 0;
 }
 

@@ -9,17 +9,22 @@ oracle.enter()
 import bisect
 import collections
 import contextlib
+import gzip
 import http.client
 import json
 import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 
+import collector
 import otlp_read
+import real_server
 import session
 import tap
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 FREQUENCY, TICKS = 99, 10       # of 990 Hz
 N_TRACES, BURN_MS = 5, 200
@@ -221,10 +226,11 @@ class Recorder(session.NamingCase):
         self.assertGreaterEqual(keeps["by_rule"], len({s.trace_id for s in result.kept}))
         self.assertEqual((keeps["asked"], keeps["rules_over_rate"]), (0, 0))
 
-    def post(self, port, path, token=None, method="POST", body=b""):
+    def post(self, port, path, token=None, method="POST", body=b"", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=tap.PATIENCE)
         with contextlib.closing(connection):
-            connection.request(method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
+            own = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request(method, path, body, {**own, **headers})
             answer = connection.getresponse()
             answer.read()
             return answer.status
@@ -253,6 +259,62 @@ class Recorder(session.NamingCase):
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"alert-1"})
         keeps = result.counter("recorder_keeps_total")
         self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (60, 2, 3))
+
+    def choosing(self):
+        """A run that takes chosen traces, once its requests are over, and where it does."""
+        port, = real_server.free_ports(1)
+        token = self.directory() / "token"
+        token.write_text("s3cret\n")
+        token.chmod(0o644)
+        run, _, _ = self.requests("--recorder-listen", f"127.0.0.1:{port}", "--recorder-token", token)
+        return run, port
+
+    def check_chosen(self, run, *traces):
+        tap.wait_until(lambda: {trace_id(n) for n in traces} <=
+                       {s.trace_id for path in run.receiver.paths() for s in otlp_read.samples(path)
+                        if s.type == "kept_samples"}, "the chosen traces at the receiver")
+        result = run.stop()
+        self.assertEqual({s.trace_id for s in result.kept}, {trace_id(n) for n in traces})
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"tail-sampling"})
+        return result.counter("recorder_keeps_total")
+
+    def test_who_samples_traces_tells_which_are_chosen(self):
+        run, port = self.choosing()
+        request = trace_service_pb2.ExportTraceServiceRequest()
+        for n in 2, 4, 2, 77:
+            span = request.resource_spans.add().scope_spans.add().spans.add()
+            span.trace_id, span.span_id = bytes.fromhex(trace_id(n)), b"12345678"
+        data, packed = request.SerializeToString(), {"Content-Encoding": "gzip"}
+        protobuf = {"Content-Type": "application/x-protobuf"}
+        self.assertEqual(self.post(port, "/v1/traces", None, body=data, **protobuf), 401)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cre", body=data, **protobuf), 401)
+        self.assertEqual(self.post(port, "/v1/profiles", "s3cret", body=data, **protobuf), 404)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=data[:-1], **protobuf), 400)
+        json_type = {"Content-Type": "application/json"}
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=b"{}", **json_type), 400)
+        os.kill(run.pid, signal.SIGHUP)
+        tap.wait_until(lambda: run.child.err.count("chosen traces are taken at") > 1, "the daemon after a reload")
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=gzip.compress(data), **protobuf, **packed), 200)
+        keeps = self.check_chosen(run, 2, 4)
+        self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"]), (3, 0))
+
+    def test_a_real_collector_sends_what_it_has_chosen(self):
+        collector.need()
+        run, port = self.choosing()
+        real = collector.Collector(self, {}, signal="traces", onward={"otlp_http": {
+            "endpoint": f"http://127.0.0.1:{port}", "headers": {"Authorization": "Bearer s3cret"}}})
+        spans = [{"traceId": trace_id(3), "spanId": "00000000000000ab", "name": "cart", "startTimeUnixNano": "1",
+                  "endTimeUnixNano": "2"}]
+        body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+        self.assertEqual(self.post(int(real.url.rsplit(":", 1)[1]), "/v1/traces", body=body,
+                                   **{"Content-Type": "application/json"}), 200)
+        self.check_chosen(run, 3)
+        self.assertEqual(real.dropped(), [])
+
+    def test_chosen_traces_need_a_token(self):
+        done = self.spanprof("run", "--comm", "nobody", "--recorder", "60s", "--recorder-listen", "127.0.0.1:1",
+                             "--control", self.directory() / "control.sock", expect=78)
+        self.assertIn("recorder-listen needs recorder-token", done.stderr)
 
     def test_a_token_that_cannot_be_read_is_a_wrong_configuration(self):
         self.spanprof("run", "--comm", "nobody", "--recorder", "60s", "--recorder-token", "/nonexistent",

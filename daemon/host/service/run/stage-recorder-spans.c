@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Who samples traces at their end tells the flight recorder which ones were chosen, with --recorder-listen: a
+ * receiver of OTLP spans, so that a Collector's tail_sampling needs nothing but one more exporter.
+ *
+ *     Collector: tail_sampling ─▶ otlp_http ─▶ POST /v1/traces, with a token ─▶ ids of traces alone
+ *                                                   ─▶ as the window closes: the recorder ships what it has of them
+ *
+ * A trace is chosen when it is over, so the window that has its end is open or closed by then: it need not be
+ * ended for it. Spans themselves are not looked at, and go nowhere.
+ */
+
+#include "host/service/run/stages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/stat.h"
+#include "core/otlp/trace-ids.h"
+#include "host/service/config/option-check.h"
+
+enum { REQUEST_BYTES = 2 << 20 };
+
+#define REASON "tail-sampling"
+
+static bool is_known(const DaemonKeeps *keeps, const uint8_t id[static 16]) {
+        for (size_t i = 0; i < keeps->n_later; i++)
+                if (!memcmp(keeps->later[i].query.trace_id, id, 16))
+                        return true;
+        return false;
+}
+
+static void on_id(void *userdata, const uint8_t id[static 16]) {
+        Daemon *daemon = userdata;
+        DaemonKeeps *keeps = &daemon->keeps;
+        RecorderAsk ask = { .query = { .end_ns = UINT64_MAX, .has_trace = true }, .reason = REASON };
+
+        if (is_known(keeps, id))
+                return;
+        if (keeps->n_later == ARRAY_SIZE(keeps->later) ||
+            !minute_limit(&keeps->chosen, ARRAY_SIZE(keeps->later), clock_monotonic_ns())) {
+                stat_add(COUNTER_RECORDER_HOOKS_OVER_RATE, 1);
+                return;
+        }
+        stat_add(COUNTER_RECORDER_HOOKS, 1);
+        memcpy(ask.query.trace_id, id, 16);
+        keeps->later[keeps->n_later++] = ask;
+}
+
+static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, size_t why_size, void *userdata) {
+        if (!request->json && !otlp_trace_ids(request->data, request->size, on_id, userdata))
+                return RECEIVER_TAKEN;
+        snprintf(why, why_size, "spans are taken as protobuf");
+        return RECEIVER_MALFORMED;
+}
+
+static int open_receiver(Daemon *daemon) {
+        char host[256];
+        ReceiverConfig config = { .address = host,
+                                  .max_request_bytes = REQUEST_BYTES,
+                                  .bearer = &daemon->keeps.tokens,
+                                  .path_end = "/v1/traces",
+                                  .on_request = on_request,
+                                  .userdata = daemon };
+        int r = 0;
+
+        if (option_split_address(daemon->config->sampling.recorder_listen, host, sizeof(host), &config.port))
+                return DAEMON_E_UNUSABLE;       /* the configuration's check has refused it */
+        r = receiver_new(&daemon->keeps.receiver, daemon->loop.event, &config);
+        if (r == RECEIVER_E_TAKEN)
+                log_error("cannot listen on %s (option `recorder-listen`): another process does",
+                          daemon->config->sampling.recorder_listen);
+        if (!r)
+                log_info("chosen traces are taken at %s/v1/traces", receiver_url(daemon->keeps.receiver));
+        return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+}
+
+static int make(Daemon *daemon) {
+        const ConfigSampling *config = &daemon->config->sampling;
+        int r;
+
+        if (!daemon->stages.recorder || !*config->recorder_listen)
+                return 0;
+        if (!*config->recorder_token) {
+                log_error("recorder-listen needs recorder-token: a file with tokens of who may choose traces");
+                return DAEMON_E_UNUSABLE;
+        }
+        r = bearer_read(&daemon->keeps.tokens, "recorder-token", config->recorder_token);
+        return r > 0 ? DAEMON_E_UNUSABLE : r ? r : open_receiver(daemon);
+}
+
+/* Loses who was told and not shipped yet, counted. */
+static void stop(Daemon *daemon) {
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n_later);
+        daemon->keeps.n_later = 0;
+        daemon->keeps.receiver = receiver_free(daemon->keeps.receiver);
+}
+
+static void release(Daemon *daemon) {
+        stop(daemon);
+        bearer_deinit(&daemon->keeps.tokens);
+}
+
+const Stage stage_recorder_spans = {
+        .name = "recorder-spans",
+        .make = make,
+        .stop = stop,
+        .release = release,
+};
