@@ -56,6 +56,18 @@ class Cgroup:
         return int(text)
 
     @property
+    def bpf_ns(self):
+        """Run time of all programs that its processes hold, as their descriptors tell; kernel.bpf_stats_enabled."""
+        times = {}
+        for pid in (self.paths[0] / "cgroup.procs").read_text().split():
+            for path in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
+                with contextlib.suppress(OSError):
+                    told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+                    if "run_time_ns" in told:
+                        times[int(told["prog_id"])] = int(told["run_time_ns"])
+        return sum(times.values())
+
+    @property
     def peak_bytes(self):
         return int(self.peak_file.read_text())
 

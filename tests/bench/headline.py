@@ -25,7 +25,6 @@ ours. From the rates follows what a
 minute costs without a sample, and what one more sample does (least squares). SPANPROF names the build
 (default: ./build). Needs root.
 """
-import contextlib
 import json
 import os
 import pathlib
@@ -96,18 +95,6 @@ RUNTIMES = {"jvm", "cpython"}                   # types of frames
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
-def bpf_ns(cgroup):
-    """Run time of all programs that processes of this control group hold, as their descriptors tell."""
-    times = {}
-    for pid in (cgroup.paths[0] / "cgroup.procs").read_text().split():
-        for path in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
-            with contextlib.suppress(OSError):
-                told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
-                if "run_time_ns" in told:
-                    times[int(told["prog_id"])] = int(told["run_time_ns"])
-    return sum(times.values())
-
-
 def settle():
     end = time.monotonic() + BURN_S
     while time.monotonic() < end:
@@ -176,9 +163,9 @@ def measure(b, hz, options, kinds):
     """These tools at the same time: name → (CPU ms, BPF ms, samples) a minute, samples of a crowd, named ones."""
     tools = [kind(b, hz, options) for kind in kinds]
     settle()
-    begin, before = time.time(), [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools]
+    begin, before = time.time(), [(tool.cgroup.cpu_ns, tool.cgroup.bpf_ns) for tool in tools]
     time.sleep(options.seconds)
-    after, end = [(tool.cgroup.cpu_ns, bpf_ns(tool.cgroup)) for tool in tools], time.time()
+    after, end = [(tool.cgroup.cpu_ns, tool.cgroup.bpf_ns) for tool in tools], time.time()
     minutes = 1e6 * (end - begin) / 60
     return {tool.name: ((cpu - cpu_before) / minutes, (bpf - bpf_before) / minutes, tool.stop(begin, end),
                         *count_crowd(tool.all_samples(), begin, end))
