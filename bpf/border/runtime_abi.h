@@ -491,10 +491,12 @@ enum {
         BEAM_PC_EXACT = 1,              /* in word 1: the pc was interrupted, and is no return address */
         BEAM_COOKIE_BYTES = 16,         /* bytes of code in front of the pc, for beam_cookie() */
         BEAM_MAX_SCHEDULERS = 64,
-        BEAM_TASK_SIZE = 8,             /* bytes of what tells a process of Erlang: */
+        BEAM_TASK_SIZE = 16,            /* bytes of what tells a process of Erlang: its pid, behind a word: */
         BEAM_TASK_FUNCTION_SHIFT = 8,   /* indices of atoms: arity, function, module that it began with; */
         BEAM_TASK_MODULE_SHIFT = 32,
         BEAM_ATOM_BITS = 24,
+        BEAM_DIRTY_BITS = 23,           /* low bits of an entry for a dirty scheduler; its address is above */
+        BEAM_SCHEDULER_ALIGN = 64,
 };
 
 /* Bit of an atom: the process is registered as it. */
@@ -518,8 +520,22 @@ struct beam_process {
         uint16_t n_schedulers;
         uint16_t registered;            /* in a process: what it is registered as; 0 = nothing */
         uint16_t initial;               /* module, function and arity that it began with */
-        uint64_t registers[BEAM_MAX_SCHEDULERS];        /* where each one's C code is called from */
+        /*
+         * Where each one's C code is called from. Behind these are dirty schedulers, by beam_dirty(), as many as
+         * there is room for.
+         */
+        uint64_t registers[BEAM_MAX_SCHEDULERS];
 };
+
+/* Bits of a thread pointer by which a dirty scheduler is looked for. Its struct says whether it is that one's. */
+static inline uint64_t beam_dirty_bits(uint64_t pointer) {
+        return (pointer >> 6 ^ pointer >> BEAM_DIRTY_BITS) & ((1u << BEAM_DIRTY_BITS) - 1);
+}
+
+/* The entry of a dirty scheduler whose struct is at @address and whose thread has @pointer. */
+static inline uint64_t beam_dirty(uint64_t address, uint64_t pointer) {
+        return address / BEAM_SCHEDULER_ALIGN << BEAM_DIRTY_BITS | beam_dirty_bits(pointer);
+}
 
 /* Tells code from other code that has its place after it: @low, @high are the bytes in front of its pc. */
 static inline uint32_t beam_cookie(uint64_t low, uint64_t high) {

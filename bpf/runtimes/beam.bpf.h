@@ -24,8 +24,13 @@
  * address: their caller is the first of three words that lies in a module, whatever its low bits. Where none
  * of the three does, functions behind them may not be its callers, and are left out.
  *
- * Frames are told as pc and cookie; names are the daemon's. So is which process of Erlang runs: the atom that
- * it is registered as, else the function that it began with. Includes nothing, as python.bpf.h. x86-64 alone.
+ * Long work, of NIFs and of the collector, is done by dirty schedulers. Their threads never run code of the
+ * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a thread
+ * is whole, that of its process follows.
+ *
+ * Frames are told as pc and cookie; names are the daemon's. So is which process of Erlang runs: its pid, and
+ * the atom that it is registered as, else the function that it began with. Includes nothing, as python.bpf.h.
+ * x86-64 alone.
  */
 
 enum {
@@ -41,6 +46,7 @@ enum {
         BEAM_MAX_VARIABLES = 8 << 10,   /* bytes of variables of a function */
         BEAM_PAGE = 4096,
         BEAM_REGISTERED_NAME = 32,      /* in an entry of the names of processes */
+        BEAM_SCHEDULER_THREAD = 32,     /* in a scheduler: its thread */
         BEAM_TASK_UNKNOWN = 1,          /* in place of the bytes of what tells it; no record has it */
         BEAM_TERM_ATOM_BITS = 6,        /* low bits of a term that is an atom */
         BEAM_TERM_IS_ATOM = 0x0b,
@@ -69,6 +75,8 @@ struct beam {
         uint64_t low, high;             /* all modules lie there */
         uint64_t current;               /* the process whose stack is walked; 0 = none is */
         uint64_t task;                  /* what tells it; 0 = not known */
+        uint64_t pid;                   /* behind it: its pid, as a term */
+        bool is_dirty;                  /* the thread is a dirty scheduler's */
         uint64_t initial[3];
         uint64_t code_before[BEAM_COOKIE_BYTES / 8];
         uint64_t words[BEAM_WINDOW];
@@ -231,6 +239,22 @@ static inline bool beam_current(const struct beam_process *process, uint64_t sp,
         return false;
 }
 
+/* Whether the thread with @pointer is a dirty scheduler's; *currentp: the process that it runs, 0 = none. */
+static inline bool beam_find_dirty(const struct beam_process *process, uint64_t pointer, uint64_t *currentp) {
+        uint64_t bits = beam_dirty_bits(pointer);
+
+        for (uint32_t i = 0; i < BEAM_MAX_SCHEDULERS; i++) {
+                uint64_t entry = process->registers[i], address, thread = 0;
+
+                if (i < process->n_schedulers || (entry & ((1u << BEAM_DIRTY_BITS) - 1)) != bits)
+                        continue;
+                address = (entry >> BEAM_DIRTY_BITS) * BEAM_SCHEDULER_ALIGN;
+                if (address && beam_read(address + BEAM_SCHEDULER_THREAD, &thread) && thread == pointer)
+                        return beam_read(address + process->current, currentp);
+        }
+        return false;
+}
+
 /* Where modules lie, by the first and last range of the table in force. Return: whether it could be read. */
 static inline bool beam_find_modules(struct beam *beam, const struct beam_process *process) {
         uint64_t active = 0, first = 0, n = 0;
@@ -279,8 +303,9 @@ static inline bool beam_is_atom(uint64_t term) {
 static inline bool beam_find_task(struct beam *beam, const struct beam_process *process) {
         uint64_t entry = 0, name = 0, *initial = beam->initial;
 
-        beam->task = 0;
-        if (!beam->current || !beam_read(beam->current + process->registered, &entry))
+        beam->task = beam->pid = 0;
+        if (!beam->current || !beam_read(beam->current, &beam->pid) ||
+            !beam_read(beam->current + process->registered, &entry))
                 return false;
         if (entry && beam_read(entry + BEAM_REGISTERED_NAME, &name) && beam_is_atom(name))
                 beam->task = BEAM_TASK_REGISTERED | name >> BEAM_TERM_ATOM_BITS;
@@ -298,9 +323,28 @@ static inline bool beam_keep(struct unwind *unwind) {
         return false;
 }
 
+/* Goes on behind the native stack of a dirty scheduler, which is whole. Return: as beam_begin(). */
+static inline bool beam_begin_dirty(struct beam *beam, const struct beam_process *process,
+                                    struct unwind *unwind, uint64_t *frames) {
+        uint64_t stack = 0;
+
+        if (!beam->current) {
+                if (beam_add(beam, unwind, frames, 0, 0))
+                        beam->end = BEAM_END_WHOLE;
+                return false;
+        }
+        unwind->end = ABI_STACK_RUNTIME;
+        if (!beam_read(beam->current + process->stop, &stack) || !stack || (stack & 7))
+                return beam_stop(beam, BEAM_END_LOST);
+        beam->at = stack;
+        beam->next = beam->n = beam->loose = 0;
+        beam->end = BEAM_END_CUT;       /* until the bottom is met */
+        return true;
+}
+
 /*
- * Goes on where the walk by rows has met code of the JIT, whose frame it has written as a native one. Return:
- * whether there are words to look at, by beam_take().
+ * Goes on where beam_is_met(). The walk by rows has written the code of the JIT that it has met as a native
+ * frame. Return: whether there are words to look at, by beam_take().
  */
 static inline bool beam_begin(struct beam *beam, const struct beam_process *process, struct unwind *unwind,
                               const struct rules *rules, uint64_t *frames) {
@@ -308,6 +352,8 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
         uint64_t pc = unwind->pc, current = 1, stack;
         bool is_fragment = beam_is_fragment(process, pc);
 
+        if (beam->is_dirty)
+                return beam_begin_dirty(beam, process, unwind, frames);
         stack = beam_stack(beam, process, unwind, rules, is_leaf, &current);
         beam->end = BEAM_END_LOST;
         beam->current = 0;
@@ -336,12 +382,22 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
         return true;
 }
 
-/* Whether the walk by rows has ended in code of the JIT, where rbp may be anything, also 0. */
+/*
+ * Whether the walk by rows has ended in code of the JIT, where rbp may be anything, also 0, or is that of a
+ * dirty scheduler. @pointer: the thread's, 0 = not known.
+ */
 static inline bool beam_is_met(struct beam *beam, const struct beam_process *process,
-                               const struct unwind *unwind, const struct rules *rules) {
+                               const struct unwind *unwind, const struct rules *rules, uint64_t pointer) {
         uint64_t pc = unwind->pc;
 
-        return !UNWIND_ARM64 && (unwind->end == ABI_STACK_NO_ROWS || unwind->end == ABI_STACK_FP_END) &&
-                unwind->n_frames > rules->first && beam_find_modules(beam, process) &&
+        if (UNWIND_ARM64 || unwind->n_frames <= rules->first)
+                return false;
+        beam->is_dirty = unwind->end == ABI_STACK_COMPLETE;
+        beam->end = BEAM_END_LOST;
+        if (beam->is_dirty)
+                return pointer && beam_find_dirty(process, pointer, &beam->current) &&
+                        beam_find_modules(beam, process);
+        return (unwind->end == ABI_STACK_NO_ROWS || unwind->end == ABI_STACK_FP_END) &&
+                beam_find_modules(beam, process) &&
                 ((pc >= beam->low && pc < beam->high) || beam_is_fragment(process, pc));
 }

@@ -338,12 +338,14 @@ static __attribute__((noinline)) void beam_part(struct scratch *scratch) {
         struct unwind *unwind = &scratch->unwind;
         struct beam_walk walk = { .process = beam_of(&scratch->sample), .unwind = unwind,
                                   .frames = (struct hotspot_words *)scratch->frames };
+        struct task_struct *task = bpf_get_current_task_btf();
         uint32_t zero = 0;
 
         if (!walk.process)
                 return;
         walk.beam = bpf_map_lookup_elem(&beams, &zero);
-        if (!walk.beam || !beam_is_met(walk.beam, walk.process, unwind, &scratch->rules))
+        if (!walk.beam ||
+            !beam_is_met(walk.beam, walk.process, unwind, &scratch->rules, KERNEL_THREAD_POINTER(task)))
                 return;
         if (beam_begin_at(walk.beam, walk.process, unwind, &scratch->rules, walk.frames)) {
                 if (has_bpf_loop())

@@ -168,13 +168,14 @@ def walks():
     one, two, loose = BASE + MODULES + 0x204, BASE + MODULES + 0x1208, BASE + MODULES + 0x301
     memory.put(STACK, 0x1f, one, BASE + 0x11, two, one, BASE + BOTTOM)
 
-    def case(name, is_leaf, pc, sp, bp=0, code=b"", words=None, head=entry(), r13=BASE + PROCESS):
+    def case(name, is_leaf, pc, sp, bp=0, code=b"", words=None, head=entry(), r13=BASE + PROCESS,
+             r15=BASE + 0x1000):
         other = memory.copy()
         if code:
             other.bytes[pc + 20:pc + 20 + len(code)] = code
         if words:
             other.put(STACK, *words)
-        registers = struct.pack("<5Q", *(x & MASK for x in (BASE + pc, sp, bp, r13, BASE + 0x1000)))
+        registers = struct.pack("<5Q", *(x & MASK for x in (BASE + pc, sp, bp, r13, r15)))
         write("beam-walk", name, bytes([is_leaf]) + head + registers + other.bytes)
 
     stack, native = BASE + STACK, BASE + NATIVE_STACK
@@ -199,6 +200,17 @@ def walks():
     case("everything-is-a-module", 1, MODULES + 0x320, stack, head=entry(modules=0))
     case("far-fields", 0, MODULES + 0x320, native, head=entry(current=0xffff, stop=0xffff, end=0xffff, size=MASK >> 32))
     case("other-code", 1, 0x2000, stack)
+    # a thread whose native stack is whole, and which has r15 as its pointer
+    thread, dirty = BASE + 0x7f40, 0x1000
+    bits = (thread >> 6 ^ thread >> 23) & (1 << 23) - 1
+    head = entry()[:-8] + struct.pack("<Q", (BASE + dirty) // 64 << 23 | bits)
+    memory.put(dirty + 32, thread)
+    case("dirty-idle", 2, MODULES + 0x320, native, head=head, r15=thread)
+    memory.put(dirty + 168, BASE + PROCESS)
+    case("dirty", 2, MODULES + 0x320, native, head=head, r15=thread)
+    case("no-dirty", 2, MODULES + 0x320, native, head=head)
+    memory.put(PROCESS + 88, BASE + STACK + 4)
+    case("dirty-odd-stack", 2, MODULES + 0x320, native, head=head, r15=thread)
 
 
 if __name__ == "__main__":

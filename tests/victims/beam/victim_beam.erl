@@ -7,32 +7,44 @@
                  ets_fold, select, binary, external, matched, bignum, garbage, collect, digest, messages, sent,
                  frames]).
 
-main(["print"]) ->
+main(["print" | Names]) ->
+    Chains = chains(Names),
     erlang:system_flag(backtrace_depth, 200),
-    start(?CHAINS, print, self()),
-    [receive {said, Name, Stacks} -> [print(Name, Stack) || Stack <- Stacks] end || Name <- ?CHAINS],
+    start(Chains, print, self()),
+    [receive {said, Name, Stacks} -> [print(Name, Stack) || Stack <- Stacks] end || Name <- Chains],
     halt(0);
 main(["sleep"]) ->
     io:format("ready~n"),
     naps();
 main(["processes"]) ->
+    %% pids have two numbers, the second one from 32,768 processes on, or from 2^28
+    [spawn(fun() -> ok end) || _ <- lists:seq(1, 100000)],
     Pids = [spawn(?MODULE, loops, [1]), spawn(?MODULE, named, [1])],
     register(burner, lists:last(Pids)),
     [tell(Pid) || Pid <- Pids],
     io:format("ready~n"),
     receive never -> ok end;
+main(["blocks", Path]) ->
+    io:format("ready~n"),
+    {blocks(Path)};
 main([Workers | Names]) ->
-    Chains = case Names of [] -> ?CHAINS; _ -> [list_to_atom(Name) || Name <- Names] end,
+    Chains = chains(Names),
     [start(Chains, work, self()) || _ <- lists:seq(1, list_to_integer(Workers))],
     io:format("ready~n"),
     receive never -> ok end.
 
-%% What a process says of itself: the function that it began with, and its name, or that function again.
+chains([]) -> ?CHAINS;
+chains(Names) -> [list_to_atom(Name) || Name <- Names].
+
+%% A named pipe that nobody writes.
+blocks(Path) -> R = prim_file:read_file(Path), {R}.
+
+%% What a process says of itself: the function that it began with, its name, or that function again, its pid.
 tell(Pid) ->
     {initial_call, {M, F, A}} = process_info(Pid, initial_call),
     Began = io_lib:format("~s:~s/~b", [M, F, A]),
     Name = case process_info(Pid, registered_name) of {registered_name, Atom} -> atom_to_list(Atom); [] -> Began end,
-    io:format("process ~s ~s~n", [Began, Name]).
+    io:format("process ~s ~s ~w~n", [Began, Name, Pid]).
 
 loops(N) ->
     Sum = spin(30000, 0),
@@ -69,7 +81,8 @@ prepare() ->
     [ets:insert(Table, {N, N * N}) || N <- lists:seq(1, 200)],
     put(table, Table),
     put(big, binary:copy(<<"abcdefgh">>, 4000)),
-    put(term, lists:seq(1, 3000)).
+    put(term, lists:seq(1, 3000)),
+    put(program, filename:join([code:root_dir(), "erts-" ++ erlang:system_info(version), "bin", "beam.smp"])).
 
 %% Each clause keeps a frame of chain/2: what it calls is not its last call.
 chain(recursion, How) -> R = deep(40, How), {R};
@@ -103,6 +116,8 @@ burns(matched) -> re:run(get(big), "abcdefghz", [{capture, none}]);
 burns(bignum) -> (1 bsl 20000) * (3 bsl 20000) rem 1234567;
 burns(garbage) -> length(lists:seq(1, 2000)) + tuple_size(list_to_tuple(lists:seq(1, 500)));
 burns(collect) -> erlang:garbage_collect();
+burns(large) -> put(large, lists:seq(1, 400000)), erlang:garbage_collect();
+burns(file) -> {ok, Bytes} = prim_file:read_file(get(program)), byte_size(Bytes);
 burns(digest) -> byte_size(erlang:md5(get(big)));
 burns(messages) -> self() ! {hello, self()}, receive {hello, _} -> erlang:yield() end;
 burns(sent) -> Pid = spawn(fun() -> receive {From, X} -> From ! {answer, X} end end), Pid ! {self(), 1},

@@ -9,6 +9,7 @@
  */
 #include "host/runtime/beam/beam-code.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,13 +27,19 @@ enum {
         MAX_FILE = 255,
         TERM_NIL = 0x3b,
         TERM_SMALL = 0x0f,
+        TERM_PID = 0x03,
+        TERM_PID_BITS = 4,
+        SHORT_NUMBER_BITS = 15,
+        SHORT_SERIAL_BITS = 13,
+        LONG_PID_BITS = 31,
         TERM_TAG_MASK = 3,
         TERM_BOXED = 2,
         LINE_BITS = 24,
 };
 
 static const BeamLayout layouts[] = {
-        { .release = 25, .functions = 96, .end = 136, .registered = 48, .initial = 448 },
+        { .release = 25, .functions = 96, .end = 136, .registered = 48, .initial = 448,
+          .has_short_pids = true },
         { .release = 27, .functions = 136, .end = 200, .registered = 32, .initial = 440 },
         { .release = 29, .functions = 152, .end = 200, .registered = 32, .initial = 440, .has_terms = true },
 };
@@ -308,4 +315,22 @@ int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *functi
                 return BEAM_CODE_E_GONE;
         join_name(function, module, name, (uint8_t)task);
         return 0;
+}
+
+bool beam_code_pid(const BeamLayout *layout, uint64_t term, char to[BEAM_MAX_PID]) {
+        uint64_t number = term >> TERM_PID_BITS, serial = 0;
+
+        *to = '\0';
+        if ((term & ((1u << TERM_PID_BITS) - 1)) != TERM_PID)
+                return false;
+        if (layout->has_short_pids) {   /* its place in a table is behind it */
+                serial = number >> SHORT_NUMBER_BITS & ((1u << SHORT_SERIAL_BITS) - 1);
+                number &= (1u << SHORT_NUMBER_BITS) - 1;
+        } else if (number & 7 || number >> LONG_PID_BITS) {
+                return false;           /* a second number: where it lies was not shown */
+        } else {
+                number >>= 3;
+        }
+        snprintf(to, BEAM_MAX_PID, "<0.%" PRIu64 ".%" PRIu64 ">", number, serial);
+        return true;
 }

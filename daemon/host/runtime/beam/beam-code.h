@@ -15,7 +15,10 @@
 #include "border/runtime_abi.h"
 #include "host/runtime/beam/beam-layout.h"
 
-enum { BEAM_MAX_TEXT = 1024 };          /* bytes, as UTF-8, with the NUL; longer ones are cut */
+enum {
+        BEAM_MAX_TEXT = 1024,           /* bytes, as UTF-8, with the NUL; longer ones are cut */
+        BEAM_MAX_PID = 48,
+};
 
 typedef struct BeamReader {
         /* Reads @size bytes at @address, 64 KiB at most. Return: whether all of them could be read. */
@@ -56,6 +59,9 @@ int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction
 
 /* @task: what tells a process (BEAM_TASK_*). Return: 0 with function->name, BEAM_CODE_E_GONE. */
 int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *function);
+
+/* Pure. Writes the pid of a process, `<0.123.0>`, by its term; "" = it is none. Return: whether it is one. */
+bool beam_code_pid(const BeamLayout *layout, uint64_t term, char to[BEAM_MAX_PID]);
 
 /* Return: whether all @size bytes could be read. */
 bool beam_read(const BeamReader *reader, uint64_t address, void *to, size_t size);

@@ -5,6 +5,7 @@
  *
  *     variables   three tables of ranges in a row, which lead to modules
  *                 a pointer to scheduler 1; behind it lie the others, each with its number
+ *                 the same of each kind of dirty schedulers; where there is room
  *                 the table of atoms, which has a name; its first atoms are `false` and `true`
  *     fragments   `erts_beamasm:normal_exit/0`, the code that ends the stack of each process
  *     (code of    mov $active,%rdi … mov (%rdi),%r12d: a process begins to run, by the code in force
@@ -23,7 +24,6 @@ enum {
         MAX_POINTERS = 1 << 16,         /* words that may point to a scheduler, and are looked at */
         PAGE = 4096,
         MAX_SCHEDULER = 128 << 10,      /* bytes of a scheduler: a cache of atoms is in it */
-        SCHEDULER_ALIGN = 64,
         WORD = 8,
         INFO_BYTES = WORD * BEAM_INFO_WORDS,
         MAX_FRONTS = 64,                /* modules that fragments may end at, and are looked at */
@@ -31,11 +31,20 @@ enum {
         AROUND = 32,                    /* bytes in front of a use of an address, in which it is loaded */
 };
 
+typedef enum SchedulerKind {
+        NORMAL,
+        DIRTY_CPU,
+        DIRTY_IO,
+        N_KINDS,
+} SchedulerKind;
+
 typedef struct Look {
         const BeamReader *reader;
         uint64_t atoms_name;            /* address of that text */
-        uint64_t ranges, schedulers, atoms;     /* places that were found */
-        unsigned n_ranges, n_schedulers, n_atoms;       /* in how many places */
+        uint64_t ranges, atoms;         /* places that were found */
+        uint64_t schedulers[N_KINDS];   /* the first one of each kind */
+        unsigned n_ranges, n_atoms;     /* in how many places */
+        unsigned n_schedulers[N_KINDS];
         unsigned n_likely, n_pointers, n_names; /* places that were looked at */
 } Look;
 
@@ -74,20 +83,35 @@ static void look_for_tables(Look *look, const uint64_t *words, uint64_t at) {
         look->n_ranges++;
 }
 
-static bool scheduler_is(const BeamReader *reader, uint64_t address, uint64_t number) {
-        uint64_t words[3];
+/* The kind of the scheduler at @address, if it has this number there; else N_KINDS. It is read once. */
+static SchedulerKind scheduler_kind(const BeamReader *reader, uint64_t address, uint64_t number) {
+        uint64_t words[4];
 
-        return beam_read(reader, address + BEAM_SCHEDULER_NUMBER, words, sizeof(words)) &&
-                words[0] == number && !words[1] && (uint32_t)words[2] == number;
+        if (!beam_read(reader, address + BEAM_SCHEDULER_KIND, words, sizeof(words)))
+                return N_KINDS;
+        if ((uint32_t)words[0] == NORMAL)
+                return words[1] == number && !words[2] && (uint32_t)words[3] == number ? NORMAL : N_KINDS;
+        return (uint32_t)words[0] < N_KINDS && !words[1] && words[2] == number && !(uint32_t)words[3]
+                ? (SchedulerKind)(uint32_t)words[0]
+                : N_KINDS;
+}
+
+static bool scheduler_is(const BeamReader *reader, uint64_t address, SchedulerKind kind, uint64_t number) {
+        return scheduler_kind(reader, address, number) == kind;
 }
 
 /* Several variables may point to scheduler 1. */
 static void look_for_schedulers(Look *look, uint64_t word) {
-        if (!word || word % SCHEDULER_ALIGN || word >> 47 || word == look->schedulers ||
-            look->n_pointers++ >= MAX_POINTERS || !scheduler_is(look->reader, word, 1))
+        SchedulerKind kind;
+
+        if (!word || word % BEAM_SCHEDULER_ALIGN || word >> 47 || word == look->schedulers[NORMAL] ||
+            look->n_pointers++ >= MAX_POINTERS)
                 return;
-        look->schedulers = word;
-        look->n_schedulers++;
+        kind = scheduler_kind(look->reader, word, 1);
+        if (kind == N_KINDS || word == look->schedulers[kind])
+                return;
+        look->schedulers[kind] = word;
+        look->n_schedulers[kind]++;
 }
 
 static bool atom_is(const BeamReader *reader, uint64_t number, const char *expected) {
@@ -131,26 +155,29 @@ static int look_at_variables(Look *look, const BeamOpened *opened, uint64_t bias
 
         for (uint64_t at = (opened->data + bias) & ~(uint64_t)(PAGE - 1); at < end; at += PAGE)
                 look_at_page(look, at);
-        if (look->n_ranges > 1 || look->n_schedulers > 1 || look->n_atoms > 1)
+        if (look->n_ranges > 1 || look->n_schedulers[NORMAL] > 1 || look->n_atoms > 1)
                 return BEAM_CODE_E_UNKNOWN;
-        return look->n_ranges && look->n_schedulers && look->n_atoms ? 0 : BEAM_CODE_E_LATER;
+        return look->n_ranges && look->n_schedulers[NORMAL] && look->n_atoms ? 0 : BEAM_CODE_E_LATER;
 }
 
 /* ---- schedulers ---- */
 
 /* Finds the bytes from one scheduler to the next. Return: 0 = there is only one. */
-static uint32_t find_scheduler_size(const BeamReader *reader, uint64_t first) {
-        for (uint32_t size = 4 * SCHEDULER_ALIGN; size <= MAX_SCHEDULER; size += SCHEDULER_ALIGN)
-                if (scheduler_is(reader, first + size, 2))
+static uint32_t find_scheduler_size(const BeamReader *reader, SchedulerKind kind, uint64_t first) {
+        const uint32_t align = BEAM_SCHEDULER_ALIGN;
+
+        for (uint32_t size = 4 * align; first && size <= MAX_SCHEDULER; size += align)
+                if (scheduler_is(reader, first + size, kind, 2))
                         return size;
         return 0;
 }
 
 /* Return: 0, BEAM_CODE_E_LATER: one has not begun, BEAM_CODE_E_MANY. */
 static int find_schedulers(const BeamReader *reader, struct beam_process *process) {
-        uint32_t size = find_scheduler_size(reader, process->schedulers), n = 0;
+        uint32_t size = find_scheduler_size(reader, NORMAL, process->schedulers), n = 0;
+        uint64_t at = process->schedulers;
 
-        for (uint64_t at = process->schedulers; !n || (size && scheduler_is(reader, at, n + 1)); at += size) {
+        for (; !n || (size && scheduler_is(reader, at, NORMAL, n + 1)); at += size) {
                 if (n == BEAM_MAX_SCHEDULERS)
                         return BEAM_CODE_E_MANY;
                 if (!beam_read_word(reader, at, &process->registers[n]) || !process->registers[n])
@@ -160,6 +187,30 @@ static int find_schedulers(const BeamReader *reader, struct beam_process *proces
         process->n_schedulers = (uint16_t)n;
         process->scheduler_size = size;
         return 0;
+}
+
+/*
+ * Adds dirty schedulers, which do long work, to @process, behind the others. Those that have not begun, or
+ * for which there is no room, are left out: their threads have no functions of Erlang.
+ */
+static void add_dirty(const BeamReader *reader, const Look *look, struct beam_process *process) {
+        uint32_t n = process->n_schedulers;
+
+        for (SchedulerKind kind = DIRTY_CPU; kind < N_KINDS; kind++) {
+                uint32_t size = process->scheduler_size;
+                uint64_t at = look->n_schedulers[kind] == 1 ? look->schedulers[kind] : 0, thread;
+
+                if (!size)              /* all kinds have the same */
+                        size = find_scheduler_size(reader, kind, at);
+                for (uint64_t number = 1; at && n < BEAM_MAX_SCHEDULERS; number++, at += size) {
+                        if (!scheduler_is(reader, at, kind, number) ||
+                            !beam_read_word(reader, at + BEAM_SCHEDULER_THREAD, &thread))
+                                break;
+                        process->registers[n++] = beam_dirty(at, thread);
+                        if (!size)
+                                break;
+                }
+        }
 }
 
 /* ---- fragments ---- */
@@ -356,7 +407,7 @@ int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                 return r;
         found->atoms = own.atoms = look.atoms;
         *process = (struct beam_process){ .ranges = look.ranges,
-                                          .schedulers = look.schedulers,
+                                          .schedulers = look.schedulers[NORMAL],
                                           .current = BEAM_SCHEDULER_CURRENT,
                                           .stop = BEAM_PROCESS_STOP,
                                           .end = own.layout->end,
@@ -364,7 +415,10 @@ int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                                           .initial = own.layout->initial };
         r = find_modules(&own, process);
         r = r ?: look_at_fragments(&own, opened, bias, process);
-        return r ?: find_schedulers(&own, process);
+        r = r ?: find_schedulers(&own, process);
+        if (!r)
+                add_dirty(&own, &look, process);
+        return r;
 }
 
 bool beam_found_check(const BeamFound *found) {

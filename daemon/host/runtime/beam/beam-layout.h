@@ -19,6 +19,7 @@ typedef struct BeamLayout {
         uint16_t registered;            /* in a process: the entry that it is registered by */
         uint16_t initial;               /* in a process: module, function and arity that it began with */
         bool has_terms;                 /* the text of an atom is a term, a binary */
+        bool has_short_pids;            /* both numbers of a pid are in 28 bits */
 } BeamLayout;
 
 enum {
@@ -32,8 +33,9 @@ enum {
         BEAM_ATOM_NAME = 32,
         BEAM_BINARY_BITS = 8,           /* in a binary */
         BEAM_BINARY_TEXT = 16,
+        BEAM_SCHEDULER_THREAD = 32,     /* as in bpf/runtimes/beam.bpf.h */
         BEAM_SCHEDULER_CURRENT = 168,
-        BEAM_SCHEDULER_NUMBER = 184,    /* three words: its number, 0, its number */
+        BEAM_SCHEDULER_KIND = 176,      /* then: its number, 0, its number; of a dirty one 0, its number, 0 */
         BEAM_PROCESS_STOP = 88,
         BEAM_TABLES = 3,                /* tables of ranges */
         BEAM_MAX_RANGES = 1000000,

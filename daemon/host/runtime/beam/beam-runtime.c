@@ -42,6 +42,7 @@ typedef struct BeamState {
         BeamFound found;
         BeamFunction function;          /* answer to the last question */
         Task tasks[N_TASKS];            /* by the number that tells them */
+        char pid[BEAM_MAX_PID];         /* answer to the last question */
 } BeamState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -182,7 +183,7 @@ static int task_name(void *userdata, const uint8_t *bytes, size_t size, bool may
         uint64_t number;
         Task *task;
 
-        if (size != sizeof(number))
+        if (size != BEAM_TASK_SIZE)
                 return RUNTIME_E_UNNAMED;
         memcpy(&number, bytes, sizeof(number));
         task = &state->tasks[(number ^ number >> 32 ^ number >> BEAM_TASK_FUNCTION_SHIFT) % N_TASKS];
@@ -193,6 +194,17 @@ static int task_name(void *userdata, const uint8_t *bytes, size_t size, bool may
         }
         *textp = task->name;
         return *task->name ? 0 : RUNTIME_E_UNNAMED;
+}
+
+static const char *task_id(void *userdata, const uint8_t *bytes, size_t size) {
+        BeamState *state = userdata;
+        const BeamLayout *layout = beam_layout(state->opened.release);
+        uint64_t term;
+
+        if (size != BEAM_TASK_SIZE || !layout)
+                return NULL;
+        memcpy(&term, bytes + sizeof(term), sizeof(term));
+        return beam_code_pid(layout, term, state->pid) ? state->pid : NULL;
 }
 
 static uint32_t trust_ms(const uint64_t *words) {
@@ -218,6 +230,7 @@ const RuntimeOps beam_runtime = {
         .detach = detach,
         .frames = frames,
         .task_name = task_name,
+        .task_id = task_id,
         .trust_ms = trust_ms,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,

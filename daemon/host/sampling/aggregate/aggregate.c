@@ -446,7 +446,10 @@ static const Sample *resolve_labels(const Aggregator *aggregator, const Sample *
         return known;
 }
 
-/* Finds the name of the task that runs. @known is room for it. Return: the sample that is meant. */
+/*
+ * Finds the name of the task that runs, and its id where ids are wanted. @known is room for it. Return: the
+ * sample that is meant.
+ */
 static const Sample *resolve_task(const Aggregator *aggregator, const Program *program, const Sample *sample,
                                   Sample *known) {
         if (!sample->task)
@@ -454,6 +457,9 @@ static const Sample *resolve_task(const Aggregator *aggregator, const Program *p
         *known = *sample;
         known->task_name = frames_task_name(aggregator->frames, program->process, sample->task,
                                              sample->header->task_size);
+        if (aggregator->attributes.filter.coroutine_ids)
+                known->task_id = frames_task_id(aggregator->frames, program->process, sample->task,
+                                                sample->header->task_size);
         return known;
 }
 

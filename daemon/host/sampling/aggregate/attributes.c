@@ -26,6 +26,7 @@ enum {
         ATTRIBUTES_MAX_KEYS = 1 << 16,
         ATTRIBUTES_MAX_ATTRIBUTES = WINDOW_MAX_SET,
         ATTRIBUTES_MAX_TASK = 3 * PYTHON_TASK_SIZE,     /* bytes of a task's name; longer ones are cut */
+        ATTRIBUTES_MAX_ID = 48,                         /* the same of its id */
 };
 
 /* Everything that decides a sample's set of attributes. Compared as bytes: no implicit padding. */
@@ -43,7 +44,8 @@ typedef struct AttributeKey {
         uint32_t lock_owner;
         const char *lock_kind, *lock_name;      /* as wait_reason */
         uint32_t fault;                 /* memory, is_major and is_huge of a page fault; 0 = none */
-        uint32_t n_file;                /* bytes of the file's name */
+        uint16_t n_file;                /* bytes of the file's name */
+        uint16_t n_id;                  /* bytes of the task's id */
         uint64_t signal_address;
         uint32_t signal;                /* number of the signal of a crash; 0 = none */
         uint32_t signal_code;           /* low byte of its code */
@@ -51,8 +53,9 @@ typedef struct AttributeKey {
         char comm[ABI_COMM_SIZE];
         uint64_t context_serial;        /* names of the attributes' keys */
         uint64_t generation;            /* the process with the attributes; these two are 0 without any */
-        /* as many as there are, then the names of task and file: the rest is no part of the key */
-        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK + ABI_FILE_NAME_SIZE];
+        /* as many as there are, then names of task and file, and the task's id: the rest is no part of it */
+        uint8_t attributes[ABI_MAX_ATTRIBUTES_SIZE + ATTRIBUTES_MAX_TASK + ABI_FILE_NAME_SIZE +
+                           ATTRIBUTES_MAX_ID];
 } AttributeKey;
 
 _Static_assert(offsetof(AttributeKey, attributes) == 176, "no padding");
@@ -139,11 +142,17 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
         if (sample->fault) {
                 key->fault = 1u << 24 | (uint32_t)sample->fault->is_huge << 16 |
                         (uint32_t)sample->fault->is_major << 8 | sample->fault->memory;
-                key->n_file = (uint32_t)strlen(sample->fault->file);
+                key->n_file = (uint16_t)strlen(sample->fault->file);
                 memcpy(key->attributes + header->attributes_size + key->n_task, sample->fault->file,
                        key->n_file);
         }
-        return offsetof(AttributeKey, attributes) + header->attributes_size + key->n_task + key->n_file;
+        if (sample->task_id) {
+                key->n_id = (uint16_t)strnlen(sample->task_id, ATTRIBUTES_MAX_ID);
+                memcpy(key->attributes + header->attributes_size + key->n_task + key->n_file,
+                       sample->task_id, key->n_id);
+        }
+        return offsetof(AttributeKey, attributes) + header->attributes_size + key->n_task + key->n_file +
+                key->n_id;
 }
 
 typedef struct SetBuilder {
@@ -186,11 +195,18 @@ static void add_coroutine(SetBuilder *builder, const SampleCoroutine *coroutine,
         set_string(builder, "coroutine.state", state, strlen(state));
 }
 
-/* A task of asyncio, which has no station. Its thread may be in a coroutine that has one. */
-static void add_task(SetBuilder *builder, const Sample *sample, size_t size) {
-        set_string(builder, "coroutine.name", sample->task_name, size);
-        if (!sample->coroutine.known)
-                set_string(builder, "coroutine.state", "running", strlen("running"));
+/*
+ * A task of asyncio or a process of Erlang, which has no station. Its thread may be in a coroutine that has
+ * one.
+ */
+static void add_task(SetBuilder *builder, const Sample *sample, const AttributeKey *key) {
+        if (sample->task_name)
+                set_string(builder, "coroutine.name", sample->task_name, key->n_task);
+        if (sample->coroutine.known)
+                return;
+        if (sample->task_id)
+                set_string(builder, "coroutine.id", sample->task_id, key->n_id);
+        set_string(builder, "coroutine.state", "running", strlen("running"));
 }
 
 /* Suspended coroutines are many and each comes once a window: no set of theirs is remembered. */
@@ -309,8 +325,8 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
         }
         if (sample->coroutine.known)
                 add_coroutine(&builder, &sample->coroutine, "running");
-        if (sample->task_name)
-                add_task(&builder, sample, key->n_task);
+        if (sample->task_name || sample->task_id)
+                add_task(&builder, sample, key);
         if (sample->wait.state)
                 add_wait(&builder, &sample->wait);
         if (sample->fault)

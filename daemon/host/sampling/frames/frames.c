@@ -140,6 +140,10 @@ const char *frames_task_name(Frames *frames, const Process *process, const uint8
         return frames->runtimes ? runtimes_task_name(frames->runtimes, process, task, size) : NULL;
 }
 
+const char *frames_task_id(Frames *frames, const Process *process, const uint8_t *task, size_t size) {
+        return frames->runtimes ? runtimes_task_id(frames->runtimes, process, task, size) : NULL;
+}
+
 const char *frames_span_name(Frames *frames, const Process *process, const uint8_t *object, size_t size) {
         return frames->runtimes ? runtimes_span_name(frames->runtimes, process, object, size) : NULL;
 }

@@ -83,8 +83,9 @@ void frames_set_naming(Frames *frames, const FramesNaming *naming);
 /* Sets what names frames of runtimes; borrowed; NULL = they stay unnamed. */
 void frames_set_runtimes(Frames *frames, Runtimes *runtimes);
 
-/* As runtimes_task_name(), and runtimes_span_name(). */
+/* As runtimes_task_name(), runtimes_task_id() and runtimes_span_name(). */
 const char *frames_task_name(Frames *frames, const Process *process, const uint8_t *task, size_t size);
+const char *frames_task_id(Frames *frames, const Process *process, const uint8_t *task, size_t size);
 const char *frames_span_name(Frames *frames, const Process *process, const uint8_t *object, size_t size);
 
 /* The addresses of one sample, as the kernel half walked them. All is borrowed. */

@@ -1190,6 +1190,14 @@ const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const
         return r ? NULL : text;
 }
 
+const char *runtimes_task_id(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size) {
+        const Known *known = hashmap_get(&runtimes->processes, process->generation);
+
+        if (!known || !known->state || !known->runtime->ops->task_id)
+                return NULL;
+        return known->runtime->ops->task_id(known->state, task, size);
+}
+
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,
                                size_t size) {
         const Known *known = hashmap_get(&runtimes->processes, process->generation);

@@ -118,6 +118,8 @@ typedef struct RuntimeOps {
          * be read, or could not be now. NULL = its tasks have no names.
          */
         int (*task_name)(void *state, const uint8_t *task, size_t size, bool may_ask, const char **textp);
+        /* What tells that task from all others of its process, until the next call; NULL = nothing does. */
+        const char *(*task_id)(void *state, const uint8_t *task, size_t size);
         /* The text that a span has as its name, of which @size bytes were read. The same holds. */
         const char *(*span_name)(void *state, const uint8_t *object, size_t size);
         /*
@@ -208,6 +210,9 @@ int runtimes_frames(Runtimes *runtimes, const Process *process, const uint64_t *
 
 /* The name of the task that a sample of @process has with it; NULL = none. Lives until the next call. */
 const char *runtimes_task_name(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size);
+
+/* The same of what tells that task from all others of @process. */
+const char *runtimes_task_id(Runtimes *runtimes, const Process *process, const uint8_t *task, size_t size);
 
 /* The same of a span whose name is an object, of which a sample has @size bytes. */
 const char *runtimes_span_name(Runtimes *runtimes, const Process *process, const uint8_t *object,

@@ -59,7 +59,7 @@ typedef struct Sample {
         const uint64_t *user;           /* header->n_user words, leaf first; no frame is cut */
         const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */
         const uint8_t *task;            /* header->task_size bytes; NULL = no task is told */
-        const char *task_name;          /* found out later; NULL = none */
+        const char *task_name, *task_id;        /* found out later; NULL = none */
         SampleCoroutine coroutine;
         uint64_t local_root;            /* id of the span that labels name so; found out later, 0 = none */
         SampleWait wait;

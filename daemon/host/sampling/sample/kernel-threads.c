@@ -89,6 +89,9 @@ void kernel_threads_runtimes(const KernelHalf *half, uint32_t tgid, uint64_t gen
         runtimes->has_ruby = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_RUBY), &tgid,
                                                   &runtimes->ruby) &&
                 runtimes->ruby.generation == generation;
+        runtimes->has_beam = !bpf_map_lookup_elem(kernel_half_runtime_fd(half, RUNTIME_HAS_BEAM), &tgid,
+                                                  &runtimes->beam) &&
+                runtimes->beam.generation == generation;
 }
 
 /* Our own thread has just been given a CPU, as it has slept. */

@@ -35,12 +35,13 @@ typedef struct ThreadsLook {
 
 /* Runtimes of a process, as its rows in the kernel half say. */
 typedef struct ThreadsRuntimes {
-        bool has_hotspot, has_python, has_v8, has_php, has_ruby;
+        bool has_hotspot, has_python, has_v8, has_php, has_ruby, has_beam;
         struct hotspot_process hotspot;
         struct python_process python;
         struct v8_process v8;
         struct php_process php;
         struct ruby_process ruby;
+        struct beam_process beam;
 } ThreadsRuntimes;
 
 /* @generation: of the process' row; what is of another program does not count. */

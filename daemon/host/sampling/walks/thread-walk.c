@@ -227,6 +227,8 @@ static void enter_runtimes(ThreadWalker *walker) {
                 walker->live.php = &walker->runtimes.php;
         if (walker->runtimes.has_ruby)
                 walker->live.ruby = &walker->runtimes.ruby;
+        if (walker->runtimes.has_beam)
+                walker->live.beam = &walker->runtimes.beam;
         host_walk_enter(walker->walk, &walker->live);
 }
 

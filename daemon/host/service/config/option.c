@@ -315,8 +315,9 @@ const Option option_table[] = {
                   "percent-encoded (also OTEL_RESOURCE_ATTRIBUTES of the daemon)" },
         { "coroutine-ids", 0, OPTION_BOOL, RUN | RECORD, "export", FIELD(resource.coroutine_ids), "off",
           .advanced = true,
-          .help = "add coroutine.id = STATION-BIRTH to samples of coroutines, and go.goroutine.id to those "
-                  "of goroutines: one word for a backend to group by, and a new value for each" },
+          .help = "add coroutine.id to samples of coroutines, STATION-BIRTH, and of processes of Erlang, "
+                  "<0.123.0>; and go.goroutine.id to those of goroutines: one word for a backend to group "
+                  "by, and a new value for each" },
 
         { "duration", 'd', OPTION_DURATION, SAMPLERS | CORO | REPORT | VERB_CONTEXTS, "daemon",
           FIELD(daemon.duration_ns), "0", 0, SECONDS(366 * UINT64_C(86400)), .argument = "TIME",

@@ -50,10 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct rules rules = { 0 };
         Registers registers;
         uint32_t n_native;
+        bool is_whole;
 
         if (size < 1 + sizeof(process) + sizeof(registers))
                 return 0;
         n_native = data[0] & 1 ? 0 : N_NATIVE;
+        is_whole = data[0] & 2;         /* the native stack: it may be a dirty scheduler's */
         memcpy(&process, data + 1, sizeof(process));
         memcpy(&registers, data + 1 + sizeof(process), sizeof(registers));
         data += 1 + sizeof(process) + sizeof(registers);
@@ -67,12 +69,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unwind.pc = registers.pc & RUNTIME_ADDRESS_MASK;
         unwind.sp = registers.sp;
         unwind.bp = registers.bp;
-        unwind.end = ABI_STACK_NO_ROWS;
+        unwind.end = is_whole ? ABI_STACK_COMPLETE : ABI_STACK_NO_ROWS;
         unwind.n_frames = n_native + 1;
         frames[n_native] = unwind.pc;
         rules.registers[BEAM_REGISTER_PROCESS] = registers.process;
         rules.registers[BEAM_REGISTER_HEAP] = registers.heap;
-        if (!shim_beam_walk(&beam, &process, &unwind, &rules, frames))
+        if (!shim_beam_walk(&beam, &process, &unwind, &rules, registers.heap, frames))
                 return 0;
         check(&beam, &unwind, frames);
         if (beam_find_task(&beam, &process) != !!beam.task || (beam.task && !beam.current))

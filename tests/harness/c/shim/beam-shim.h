@@ -9,10 +9,14 @@
 
 #include "runtimes/beam.bpf.h"
 
-/* Return: whether the walk by rows has ended in code of the JIT; then it went on there. */
+/*
+ * @pointer: of the thread. Return: whether the walk by rows has ended in code of the JIT, or is that of a
+ * dirty scheduler; then it went on there.
+ */
 static inline bool shim_beam_walk(struct beam *beam, const struct beam_process *process,
-                                  struct unwind *unwind, const struct rules *rules, uint64_t *frames) {
-        if (!beam_is_met(beam, process, unwind, rules))
+                                  struct unwind *unwind, const struct rules *rules, uint64_t pointer,
+                                  uint64_t *frames) {
+        if (!beam_is_met(beam, process, unwind, rules, pointer))
                 return false;
         if (beam_begin(beam, process, unwind, rules, frames))
                 for (unsigned i = 0; i < BEAM_MAX_STEPS * BEAM_STEP_WORDS; i++)

@@ -34,6 +34,10 @@ CALLERS = {OWN + name: {OWN + caller for caller in callers} for name, callers in
     "last/1": ["least/1", "wide/3"]}.items()}
 BESIDE = 3              # functions of a chain's library that are called on the way, and return
 TOLD = 150              # samples of each process of Erlang that is told
+# work that dirty schedulers do, and how their threads are called (OTP 25, and newer)
+DIRTY = {"large": r"\d+_dirty_cpu|erts_dcpus", "file": r"\d+_dirty_io|erts_dios"}
+DIRTY_SAMPLES = 150
+MOVED = {"__munmap", "munmap", "__mremap", "mremap"}      # the heap that a stack was in is given back
 C_CHAINS = ("select", "binary", "external", "matched", "bignum", "collect", "digest")
 
 
@@ -108,9 +112,9 @@ class Beam(session.NamingCase):
         super().setUp()
         self.compiled = {}
 
-    def truth(self, erl):
+    def truth(self, erl, *chains):
         """{chain: {((function, line), …) above burn/1}}"""
-        said = self.run_command(self.command(erl, "print"), expect=0).stdout
+        said = self.run_command(self.command(erl, "print", *chains), expect=0).stdout
         truth = collections.defaultdict(set)
         for line in said.splitlines():
             chain, places = line.split(" ", 1)
@@ -172,15 +176,58 @@ class Beam(session.NamingCase):
                 beside = self.check(f"{erl}, C at the leaf", samples, set().union(*(truth[name] for name in C_CHAINS)))
                 self.assertGreater(beside["C", "whole"], 0.5 * sum(beside.values()))
 
+    def test_the_work_of_dirty_schedulers_is_joined_with_its_process(self):
+        """Their threads never run code of the JIT: the collection of a large heap, and reads of files."""
+        for erl in all_erls():
+            with self.subTest(erl=erl):
+                truth = set().union(*self.truth(erl, *DIRTY).values())
+                child = self.spawn(self.command(erl, "1", *DIRTY))
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+
+                def dirty(samples, kind):
+                    return [s for s in samples if re.match(DIRTY[kind], s.attributes["thread.name"])]
+
+                def own(samples):
+                    return [s for s in samples if ROOT in (f.name for f in s.frames)]
+
+                self.wait_for(run, lambda samples: all(len(own(dirty(samples, kind))) >= DIRTY_SAMPLES
+                                                       for kind in DIRTY), f"{DIRTY_SAMPLES} samples of each kind")
+                result = run.stop()
+                child.stop(9)
+                samples = result.of(child.pid)
+                begin = min(s.time_ns for s in samples if of_erlang(s)[0])
+                samples = [s for kind in DIRTY for s in dirty(samples, kind) if s.time_ns >= begin]
+                verdicts = collections.Counter()
+                for sample in samples:
+                    places, native = of_erlang(sample)
+                    self.assertTrue(native, "C code is innermost")
+                    if any(not name for name, _ in places) or any(f.type == "unknown" for f in native):
+                        verdicts["unnamed"] += 1
+                    elif places and places[0][0] == ROOT:
+                        verdicts[verdict(collapsed(places), truth)] += 1
+                        self.assertIn(sample.attributes.get("coroutine.name"), (None, "erlang:apply/2"))
+                    elif not places and MOVED & {f.name for f in native}:
+                        verdicts["moved"] += 1
+                    else:
+                        verdicts[places[0][0] if places else sample.attributes.get("profile.stack.truncated")] += 1
+                print(f"# {erl}: {verdicts}", flush=True)
+                self.assertEqual(verdicts["wrong"], 0)
+                rest = sum(verdicts[said] for said in ("inner", "(scheduler)", "unnamed", "moved"))
+                self.assertGreaterEqual(verdicts["whole"] + rest, WHOLE * len(samples))
+                self.assertGreater(verdicts["whole"], rest)
+                self.assertEqual(result.counter("workers_total", "malformed"), 0, result.log)
+
     def test_a_sample_tells_the_process_of_erlang(self):
-        """By its registered name, else by the function that it began with."""
+        """By its registered name, else by the function that it began with; and by its pid, where ids are wanted."""
         for erl in all_erls():
             with self.subTest(erl=erl):
                 child = self.spawn(self.command(erl, "processes"))
                 child.wait_for("ready")
-                truth = dict(re.findall(r"^process (\S+) (\S+)$", child.out, re.M))
+                said = re.findall(r"^process (\S+) (\S+) (\S+)$", child.out, re.M)
+                truth, pids = ({line[0]: line[i] for line in said} for i in (1, 2))
                 self.assertEqual(truth, {OWN + "loops/1": OWN + "loops/1", OWN + "named/1": "burner"})
-                run = self.start("--pid", child.pid, *HZ)
+                run = self.start("--pid", child.pid, *HZ, "--coroutine-ids")
 
                 def told(samples):
                     """[(what begins the stack, what tells the process)]"""
@@ -192,6 +239,10 @@ class Beam(session.NamingCase):
                 result = run.stop()
                 child.stop(9)
                 samples = told(result.of(child.pid))
+                begun = [(of_erlang(s)[0][0][0], s.attributes.get("coroutine.id")) for s in result.of(child.pid)
+                         if of_erlang(s)[0]]
+                told_pids = {pair for pair in begun if pair[0] in truth and pair[1]}
+                self.assertEqual(told_pids, set(pids.items()))
                 self.assertGreaterEqual(result.counter("erlang_processes_total", "named"), 2 * TOLD)
                 print(f"# {erl}: {dict(collections.Counter(samples))}", flush=True)
                 self.assertFalse([pair for pair in samples if pair[1] not in (None, truth[pair[0]])])
@@ -240,6 +291,19 @@ class Beam(session.NamingCase):
             print(f"# {n} {' > '.join(shown)}", flush=True)
         self.assertFalse(wrong)
         self.assertGreater(len(chains), 0)
+
+    def test_a_process_that_waits_on_a_dirty_scheduler_shows_its_functions(self):
+        """`spanprof stacks`: by the rules of the kernel half, on the host. A scheduler without work is called so."""
+        path = self.directory() / "fifo"
+        os.mkfifo(path)
+        child = self.spawn(self.command(all_erls()[-1], "blocks", path))
+        child.wait_for("ready")
+        shown = re.compile(r"^ +victim_beam:blocks/1 +victim_beam\.erl:\d+$\n^ +victim_beam:main/1 ", re.M)
+        # it may not wait yet
+        said = tap.wait_until(lambda: (text := self.run_command([tap.SPANPROF, "stacks", child.pid]).stdout)
+                              and shown.search(text) and text, "functions of the thread that waits")
+        self.assertRegex(said, r"(?m)^ +\(scheduler\) *$")
+        child.stop(9)
 
     def test_off_is_off(self):
         child = self.spawn(self.command(all_erls()[-1], "1", "recursion"))

@@ -34,6 +34,8 @@ enum {
         REGISTERED = 48,
         INITIAL = 448,
         ENTRY = PROCESS + 0x400,        /* of the names of processes */
+        DIRTY = SCHEDULERS + 0x400,     /* a dirty scheduler, whose thread has the pointer THREAD */
+        THREAD = 0x7f1234560,
         DEPTH = 64,
 };
 
@@ -122,7 +124,19 @@ static bool walk(unsigned n_native, uint64_t pc, uint64_t sp, uint64_t bp) {
         unwind.sp = sp;
         unwind.bp = bp;
         unwind.end = bp ? ABI_STACK_NO_ROWS : ABI_STACK_FP_END; /* as rules_find_other_cfa() */
-        return shim_beam_walk(&beam, &process, &unwind, &rules, frames);
+        return shim_beam_walk(&beam, &process, &unwind, &rules, THREAD, frames);
+}
+
+/* The walk by rows has met the end of a thread's stack, behind @n_native frames of C. */
+static bool walk_whole(unsigned n_native) {
+        memset(&beam, 0xee, sizeof(beam));
+        memset(frames, 0xee, sizeof(frames));
+        unwind_begin(&unwind, 0, DEPTH);
+        for (unsigned i = 0; i < n_native; i++)
+                frames[i] = 0x5500 + i;
+        unwind.n_frames = n_native;
+        unwind.end = ABI_STACK_COMPLETE;
+        return shim_beam_walk(&beam, &process, &unwind, &rules, THREAD, frames);
 }
 
 static uint64_t cookie_of(uint64_t pc) {
@@ -166,6 +180,56 @@ Test(beam_walk, words_with_low_bits_zero_are_callers_up_to_the_bottom) {
         cr_assert(walk(0, LEAF, STACK, 0));
         CHECK(0, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO, ONE);
         cr_assert_eq(beam.end, BEAM_END_WHOLE);
+}
+
+static void put_dirty(uint64_t current) {
+        process.registers[2] = beam_dirty(DIRTY, THREAD);
+        *at(DIRTY + BEAM_SCHEDULER_THREAD) = THREAD;
+        *at(DIRTY + CURRENT) = current;
+}
+
+Test(beam_walk, the_process_of_a_dirty_scheduler_stands_behind_its_native_stack) {
+        PUT(SMALL, ONE, LIST, TWO);
+        put_dirty(PROCESS);
+        *at(PROCESS) = 0x2903;
+        cr_assert(walk_whole(3));
+        CHECK(3, false, ABI_STACK_COMPLETE, ONE, TWO);
+        cr_assert_eq(beam.end, BEAM_END_WHOLE);
+        cr_assert_eq(beam.current, PROCESS);
+        beam_find_task(&beam, &process);
+        cr_assert_eq(beam.pid, 0x2903);
+        put_dirty(0);
+        cr_assert(walk_whole(3));
+        CHECK(3, false, ABI_STACK_COMPLETE, 0);
+        cr_assert_eq(beam.end, BEAM_END_WHOLE);
+        cr_assert_eq(beam.current, 0);
+}
+
+Test(beam_walk, a_thread_that_is_no_dirty_scheduler_has_no_process) {
+        PUT(SMALL, ONE, LIST, TWO);
+        cr_assert_not(walk_whole(3));
+        put_dirty(PROCESS);
+        *at(DIRTY + BEAM_SCHEDULER_THREAD) = THREAD + 64;
+        cr_assert_not(walk_whole(3), "another thread with the same bits");
+        put_dirty(PROCESS);
+        process.n_schedulers = 3;
+        cr_assert_not(walk_whole(3), "the place of a scheduler that is not dirty");
+        process.n_schedulers = 2;
+        cr_assert_not(walk_whole(0), "no native frame");
+        check(0, NULL, 0, false, ABI_STACK_COMPLETE);
+}
+
+Test(beam_walk, a_dirty_scheduler_whose_process_cannot_be_read_is_not_whole) {
+        PUT(SMALL, ONE, LIST, TWO);
+        put_dirty(PROCESS);
+        at(PROCESS)[STOP / 8] = STACK + 4;
+        cr_assert(walk_whole(3));
+        check(3, NULL, 0, false, ABI_STACK_RUNTIME);
+        cr_assert_eq(beam.end, BEAM_END_LOST);
+        at(PROCESS)[STOP / 8] = 0x99990000;
+        cr_assert(walk_whole(3));
+        check(3, NULL, 0, false, ABI_STACK_RUNTIME);
+        cr_assert_eq(beam.end, BEAM_END_CUT);
 }
 
 /* Code of a function up to the leaf's pc; in front of it there are no more instructions. */

@@ -284,6 +284,19 @@ Test(beam_code, a_process_has_the_name_of_its_atoms) {
         cr_assert_eq(beam_code_task(&reader, 0xffffffull << 32 | ALL << 8, &function), BEAM_CODE_E_GONE);
 }
 
+Test(beam_code, a_pid_is_as_erlang_writes_it) {
+        char text[BEAM_MAX_PID];
+
+        cr_assert(beam_code_pid(beam_layout(25), 0x377b00186ef3, text));
+        cr_assert_str_eq(text, "<0.1775.3>");
+        cr_assert_not(beam_code_pid(beam_layout(25), 0x377b00186efb, text), "an atom");
+        cr_assert_str_eq(text, "");
+        cr_assert(beam_code_pid(beam_layout(27), 0x811103, text));
+        cr_assert_str_eq(text, "<0.66082.0>");
+        cr_assert_not(beam_code_pid(beam_layout(29), 0x811113, text));
+        cr_assert_not(beam_code_pid(beam_layout(29), 0x800811103, text), "two numbers");
+}
+
 Test(beam_code, each_read_may_fail) {
         uint64_t pc = function_at(0, 1) + 0x90;
 
@@ -311,9 +324,18 @@ static void put_scheduler(unsigned i) {
         uint64_t at = SCHEDULERS + (uint64_t)SCHEDULER_SIZE * i;
 
         put(at, 0x7f0000 + i);
+        put(at + 176, 0);
         put(at + 184, i + 1);
         put(at + 192, 0);
         put(at + 200, 0xabcd00000000ull | (i + 1));
+}
+
+static void put_dirty(uint64_t at, uint32_t kind, uint64_t number, uint64_t thread) {
+        put(at + 32, thread);
+        put(at + 176, kind);
+        put(at + 184, 0);
+        put(at + 192, number);
+        put(at + 200, 0);
 }
 
 static void put_code(uint64_t at, const char *code, size_t n) {
@@ -485,6 +507,37 @@ Test(beam_code, code_that_is_not_as_it_should_be_is_another_layout) {
         cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN, "two variables");
 }
 
+Test(beam_code, dirty_schedulers_stand_behind_the_others) {
+        enum { CPU = SCHEDULERS + 0x4000, IO = BASE + 0x17000, THREAD = 0x7f5500, SMALL = 0x100 };
+
+        put_process();
+        put_dirty(CPU, 1, 1, THREAD);
+        put_dirty(CPU + SCHEDULER_SIZE, 1, 2, THREAD + 64);
+        put(VARIABLES + 0xe00, CPU);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->n_schedulers, 3);
+        cr_assert_eq(process->registers[3], beam_dirty(CPU, THREAD));
+        cr_assert_eq(process->registers[4], beam_dirty(CPU + SCHEDULER_SIZE, THREAD + 64));
+        cr_assert_eq(process->registers[5], 0);
+        /* a single scheduler, which does not say how large one is */
+        put(SCHEDULERS + SCHEDULER_SIZE + 184, 0);
+        put(CPU + SCHEDULER_SIZE + 192, 0);
+        for (unsigned i = 0; i < BEAM_MAX_SCHEDULERS; i++)
+                put_dirty(IO + SMALL * (uint64_t)i, 2, i + 1, THREAD + 128);
+        put(VARIABLES + 0xe08, IO);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->n_schedulers, 1);
+        cr_assert_eq(process->registers[1], beam_dirty(CPU, THREAD));
+        cr_assert_eq(process->registers[2], beam_dirty(IO, THREAD + 128));
+        cr_assert_eq(process->registers[BEAM_MAX_SCHEDULERS - 1],
+                     beam_dirty(IO + SMALL * (BEAM_MAX_SCHEDULERS - 3), THREAD + 128), "as many as fit");
+        cr_assert(beam_found_check(&found));
+        put_dirty(CPU + 0x800, 1, 1, THREAD);
+        put(VARIABLES + 0xe10, CPU + 0x800);
+        cr_assert_eq(find(), 0);
+        cr_assert_eq(process->registers[1], beam_dirty(IO, THREAD + 128), "two may be the first: neither is");
+}
+
 Test(beam_code, what_is_there_twice_is_another_layout) {
         put_process();
         /* a second place that looks like the tables */
@@ -492,6 +545,7 @@ Test(beam_code, what_is_there_twice_is_another_layout) {
         cr_assert_eq(find(), BEAM_CODE_E_UNKNOWN);
         make(25);
         put_process();
+        put(SCHEDULERS + 0x4000 + 176, 0);
         put(SCHEDULERS + 0x4000 + 184, 1);
         put(SCHEDULERS + 0x4000 + 192, 0);
         put(SCHEDULERS + 0x4000 + 200, 1);
@@ -510,6 +564,7 @@ Test(beam_code, more_schedulers_than_there_is_room_for_are_said_to_be_many) {
         put_process();
         for (unsigned i = 0; i < BEAM_MAX_SCHEDULERS + 1; i++) {
                 put(SCHEDULERS + SMALL * i, 0x7f0000 + i);
+                put(SCHEDULERS + SMALL * i + 176, 0);
                 put(SCHEDULERS + SMALL * i + 184, i + 1);
                 put(SCHEDULERS + SMALL * i + 192, 0);
                 put(SCHEDULERS + SMALL * i + 200, i + 1);

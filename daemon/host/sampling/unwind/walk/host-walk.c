@@ -112,6 +112,7 @@ static inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"
 #include "runtimes/ruby.bpf.h"
+#include "runtimes/beam.bpf.h"
 #include "runtimes/v8.bpf.h"
 
 /* A thread of Python, by its pthread_self(). */
@@ -139,6 +140,7 @@ struct HostWalk {
         struct rows_cache cache;
         struct runtime_states runtimes;
         struct python python;
+        struct beam beam;
         uint64_t frames[UNWIND_MAX_FRAMES];
 };
 
@@ -308,7 +310,8 @@ static uint32_t rows_find_place(uint64_t space, uint64_t generation, uint64_t pc
         mapping = answer.mapping;
         if (!mapping)
                 return ABI_STACK_NO_MAPPING;
-        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS && !(walk->live && walk->live->v8))
+        if (walk->has_runtime && mapping->kind == MAPPING_ANONYMOUS &&
+            !(walk->live && (walk->live->v8 || walk->live->beam)))
                 return ABI_STACK_RUNTIME;
         *place = (struct rows_place){ .start = mapping->start,
                                       .size = mapping->end - mapping->start,
@@ -432,6 +435,25 @@ static struct python *begin_ruby(HostWalk *walk, uint64_t pointer) {
         return python_chain_end(python) ? python : NULL;
 }
 
+/* As beam_expect() there. */
+static void expect_beam(HostWalk *walk) {
+        if (walk->live && walk->live->beam)
+                walk->rules.is_strict = 1;
+}
+
+/* As beam_part() there. @pointer: the thread's, 0 = not known. */
+static void walk_beam(HostWalk *walk, uint64_t pointer) {
+        const struct beam_process *process = walk->live ? walk->live->beam : NULL;
+        struct beam *beam = &walk->beam;
+
+        if (!process || !beam_is_met(beam, process, &walk->unwind, &walk->rules, pointer) ||
+            !beam_begin(beam, process, &walk->unwind, &walk->rules, walk->frames))
+                return;
+        for (unsigned i = 0; i < BEAM_MAX_STEPS * BEAM_STEP_WORDS; i++)
+                if (!beam_take(beam, process, &walk->unwind, walk->frames))
+                        break;
+}
+
 /* ---- walks ---- */
 
 int host_walk_new(HostWalk **walkp, const Tables *tables, uint32_t depth) {
@@ -501,6 +523,7 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
                                   .hotspot = walk->live ? walk->live->hotspot : NULL,
                                   .v8 = walk->live ? walk->live->v8 : NULL,
                                   .states = &walk->runtimes };
+        uint64_t pointer = thread ? thread->pointer : 0;
 
         hotspot_begin(&walk->runtimes.hotspot);
         v8_begin(&walk->runtimes.v8);
@@ -511,11 +534,14 @@ void host_walk_thread(HostWalk *walk, const Process *process, bool has_runtime, 
         walk->thread = thread;
         under_way = walk;
         begin(walk, stack);
-        rows.python = begin_python(walk, thread ? thread->pointer : 0) ?: begin_php(walk);
+        rows.python = begin_python(walk, pointer) ?: begin_php(walk);
         if (!rows.python)
-                rows.python = begin_ruby(walk, thread ? thread->pointer : 0);
+                rows.python = begin_ruby(walk, pointer);
+        if (!rows.python)
+                expect_beam(walk);
         while (python_step(&rows))
                 ;
+        walk_beam(walk, pointer);
         under_way = NULL;
         *resultp = (HostWalkResult){ .frames = walk->frames,
                                      .n = walk->unwind.n_frames,

@@ -44,7 +44,8 @@ void host_walk(HostWalk *walk, const Process *process, bool has_runtime, const s
 
 /*
  * A program that lives while it is walked: its memory, and what the daemon knows of its runtimes. Reads are
- * those of bpf/runtimes/hotspot.bpf.h, php.bpf.h, python.bpf.h, ruby.bpf.h and v8.bpf.h, so each may fail.
+ * those of bpf/runtimes/beam.bpf.h, hotspot.bpf.h, php.bpf.h, python.bpf.h, ruby.bpf.h and v8.bpf.h, so each
+ * may fail.
  */
 typedef struct HostWalkLive {
         int (*read)(void *userdata, uint64_t address, void *to, uint32_t size); /* 0 = all of it was read */
@@ -54,6 +55,7 @@ typedef struct HostWalkLive {
         const struct v8_process *v8;
         const struct php_process *php;
         const struct ruby_process *ruby;
+        const struct beam_process *beam;
         bool is_first;                          /* the next thread is the process' first one */
 } HostWalkLive;
 
