@@ -89,7 +89,7 @@ ROOMS = {
     "host/sampling/sample": {"process"},
     "host/sampling/unwind/cfi": set(),
     "host/sampling/unwind/go": {"unwind/cfi"},
-    "host/sampling/unwind/made": {"process", "unwind/cfi"},
+    "host/sampling/unwind/made": {"process", "unwind/cfi", "unwind/scan"},
     "host/sampling/unwind/scan": {"unwind/cfi"},
     "host/sampling/unwind/tables": {"process", "unwind/cfi", "unwind/go", "unwind/scan"},
     "host/sampling/unwind/walk": {"process", "unwind/tables"},

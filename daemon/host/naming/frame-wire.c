@@ -4,8 +4,13 @@
 
 #include "host/naming/frame-wire.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "core/base/sandbox/channel.h"
 #include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/macro.h"
 #include "host/runtime/reader/reader-handle.h"
 
 bool frame_wire_check(const FrameAnswer *answer, GdbWireKind kind) {
@@ -18,7 +23,8 @@ bool frame_wire_check(const FrameAnswer *answer, GdbWireKind kind) {
         if (kind == GDB_WIRE_FIND_FRAMES)
                 return answer->result <= FRAME_VARIABLES_E_UNKNOWN && !has_set;
         return answer->result <= FRAME_REGISTRY_E_CHANGED && !variables->lock && !variables->unseen &&
-                !variables->seen && answer->size <= FRAME_REGISTRY_MAX_BYTES &&
+                !variables->seen && !variables->begin && !variables->used &&
+                answer->size <= FRAME_REGISTRY_MAX_BYTES &&
                 answer->n_clusters <= FRAME_REGISTRY_MAX_CLUSTERS && !answer->size == !answer->n_clusters &&
                 answer->n_functions <= FRAME_REGISTRY_MAX_BYTES &&
                 answer->n_malformed <= FRAME_REGISTRY_MAX_BYTES &&
@@ -53,7 +59,8 @@ static int serve_find(int socket, int fd, uint64_t size) {
         return channel_send(socket, &answer, sizeof(answer), -1);
 }
 
-static int serve_read(int socket) {
+static int serve_read(int socket, uint64_t n_named) {
+        _cleanup_(freep) MadeRun *named = NULL;
         FrameAnswer answer = { .magic = GDB_WIRE_MAGIC };
         FrameVariables variables;
         ReaderHandle handle;
@@ -61,10 +68,16 @@ static int serve_read(int socket) {
         FrameSet set = { 0 };
         int r;
 
+        if (n_named > FRAME_REGISTRY_MAX_NAMED)
+                return 1;
+        named = malloc(MAX(n_named, 1u) * sizeof(*named));
+        if (!named)
+                return error_origin(-ENOMEM);
         if (channel_receive_all(socket, &variables, sizeof(variables)) ||
+            (n_named && channel_receive_all(socket, named, n_named * sizeof(*named))) ||
             !reader_handle_receive(&handle, socket))
                 return 1;
-        r = frame_registry_read(&memory, &variables, &set);
+        r = frame_registry_read(&memory, &variables, named, (uint32_t)n_named, &set);
         reader_handle_close(&handle);
         if (r < 0)
                 return r;
@@ -82,5 +95,5 @@ static int serve_read(int socket) {
 
 int frame_wire_serve(int socket, int fd, const GdbRequest *request) {
         return request->kind == GDB_WIRE_FIND_FRAMES ? serve_find(socket, fd, request->value)
-                                                     : serve_read(socket);
+                                                     : serve_read(socket, request->value);
 }

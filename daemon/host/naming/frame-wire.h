@@ -9,7 +9,8 @@
  *
  *     request   GdbRequest: FIND_FRAMES, size of a file; its descriptor comes along
  *     answer    FrameAnswer: variables
- *     request   GdbRequest: READ_FRAMES; then FrameVariables in the process, and a ReaderHandle
+ *     request   GdbRequest: READ_FRAMES, number of functions that are known by name; then FrameVariables in
+ *               the process, these functions (MadeRun), and a ReaderHandle
  *     answer    FrameAnswer, and a set of them (frame-registry.h)
  */
 
@@ -29,7 +30,7 @@ typedef struct FrameAnswer {
         uint32_t zero;
 } FrameAnswer;
 
-_Static_assert(sizeof(FrameAnswer) == 56, "no hidden bytes");
+_Static_assert(sizeof(FrameAnswer) == 72, "no hidden bytes");
 
 extern const WorkerQuestion frame_wire_question;
 

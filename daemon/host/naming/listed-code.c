@@ -120,6 +120,8 @@ typedef struct Looking {
         WorkerSession *worker;          /* NULL = it is read here */
         ReaderHandle handle;
         ListedResult *result;
+        MadeRun *named;                 /* functions in all lists, at most FRAME_REGISTRY_MAX_NAMED */
+        uint32_t n_named, named_room;
 } Looking;
 
 /* Return: 0, or anything else: there is no answer. */
@@ -217,15 +219,23 @@ static int read_list(Looking *looking, const GdbRequest *request, GdbAnswer *ans
 }
 
 static int take_record(void *userdata, const CodeRecord *record) {
-        ListedResult *result = userdata;
-        int r = code_index_add(result->look.index, &record->range);
+        const CodeRange *range = &record->range;
+        Looking *looking = userdata;
+        ListedResult *result = looking->result;
+        int r = code_index_add(result->look.index, range);
 
         result->n_functions += !r;
         result->n_over_cap += r > 0;
-        return MIN(r, 0);
+        if (r || looking->n_named == FRAME_REGISTRY_MAX_NAMED)
+                return MIN(r, 0);
+        r = array_reserve(&looking->named, &looking->named_room, looking->n_named + 1u, 64);
+        if (!r)
+                looking->named[looking->n_named++] = (MadeRun){ range->start, range->start + range->size };
+        return r;
 }
 
-static int take_records(ListedResult *result, const GdbAnswer *answer, const uint8_t *records) {
+static int take_records(Looking *looking, const GdbAnswer *answer, const uint8_t *records) {
+        ListedResult *result = looking->result;
         int r = result->look.index ? 0 : code_index_new(&result->look.index, NULL);
 
         if (r)
@@ -234,7 +244,7 @@ static int take_records(ListedResult *result, const GdbAnswer *answer, const uin
         result->n_malformed += answer->counts.n_malformed;
         result->n_over_cap += answer->counts.n_over_cap;
         result->look.hash = result->look.hash * 31 + hash_bytes(records, answer->size);
-        return code_wire_records(records, answer->size, take_record, result);
+        return code_wire_records(records, answer->size, take_record, looking);
 }
 
 /* Return: whether it could be read, -ENOMEM. */
@@ -253,20 +263,24 @@ static int look_at(Looking *looking, const ListedFile *file) {
         if (answer.result == GDB_LIST_E_CHANGED)
                 return 0;
         if (!answer.result && answer.counts.n_images)
-                r = take_records(looking->result, &answer, records);
+                r = take_records(looking, &answer, records);
         return r < 0 ? r : 1;
 }
 
 /* ---- registered frames ---- */
 
 /* Return: 0 = a sound set, which the caller frees; 1 = there is none; -ENOMEM. */
-static int hear_frames(const Looking *looking, const FrameVariables *variables, FrameSet *set) {
-        const GdbRequest request = { .magic = GDB_WIRE_MAGIC, .kind = GDB_WIRE_READ_FRAMES };
+static int hear_frames(const Looking *looking, const FrameVariables *variables, uint32_t n_named,
+                       FrameSet *set) {
+        const GdbRequest request = { .magic = GDB_WIRE_MAGIC,
+                                     .kind = GDB_WIRE_READ_FRAMES,
+                                     .value = n_named };
         WorkerSession *worker = looking->worker;
         FrameAnswer answer;
 
         if (worker_session_request(worker, &frame_wire_question, &request, -1) ||
             worker_session_send(worker, variables, sizeof(*variables), -1) ||
+            (n_named && worker_session_send(worker, looking->named, n_named * sizeof(*looking->named), -1)) ||
             reader_handle_send(&looking->handle, worker) ||
             worker_session_hear(worker, &frame_wire_question, &request, &answer) || answer.result)
                 return 1;
@@ -286,20 +300,25 @@ static int hear_frames(const Looking *looking, const FrameVariables *variables, 
         return 0;
 }
 
-static int read_frames(Looking *looking, const ListedFile *file, FrameSet *set) {
+static int read_frames(Looking *looking, const ListedFile *file, uint32_t n_named, FrameSet *set) {
         const FrameMemory memory = { .read = reader_handle_read, .userdata = &looking->handle };
         const FrameVariables variables = frame_variables_at(&file->frames, file->bias);
 
-        return looking->worker ? hear_frames(looking, &variables, set)
-                               : frame_registry_read(&memory, &variables, set);
+        return looking->worker ? hear_frames(looking, &variables, n_named, set)
+                               : frame_registry_read(&memory, &variables, looking->named, n_named, set);
 }
 
 /* Return: 0, also if they were just being changed; -ENOMEM. */
 static int look_at_frames(const ListedCode *code, Looking *looking) {
         ListedResult *result = looking->result;
-        MadeSet *made = made_set_new(clock_monotonic_ns());
+        MadeSet *made = made_set_new(result->look.begun_ns);
+        uint32_t n_libraries = 0, n_named;
         int r = made ? 0 : error_origin(-ENOMEM);
 
+        for (uint32_t i = 0; i < code->files.n; i++)
+                n_libraries += code->files.items[i].has_frames;
+        /* which of several has a function registered is known by none of them */
+        n_named = n_libraries == 1 ? looking->n_named : 0;
         for (uint32_t i = 0; i < code->files.n && !r; i++) {
                 const ListedFile *file = &code->files.items[i];
                 FrameSet set = { 0 };
@@ -308,7 +327,7 @@ static int look_at_frames(const ListedCode *code, Looking *looking) {
                 result->refuses_frames = result->refuses_frames || file->refuses_frames;
                 if (!file->has_frames)
                         continue;
-                r = has_time(looking) ? read_frames(looking, file, &set) : 1;
+                r = has_time(looking) ? read_frames(looking, file, n_named, &set) : 1;
                 if (!r)
                         r = made_set_add(made, &set);
                 frame_set_deinit(&set);
@@ -334,11 +353,11 @@ static int look_at_all(ListedCode *code, Looking *looking) {
                         return 0;
                 has_list = has_list || file->has_list;
         }
-        if (look_at_frames(code, looking))
-                return error_fold(-ENOMEM);
         for (uint32_t i = 0; i < code->files.n && has_list && r > 0; i++)
                 if (code->files.items[i].has_list)
                         r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;
+        if (r >= 0 && look_at_frames(code, looking))
+                r = error_fold(-ENOMEM);
         return r;
 }
 
@@ -352,6 +371,7 @@ int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_ti
                 return 0;
         r = look_at_all(code, &looking);
         reader_handle_close(&looking.handle);
+        free(looking.named);
         if (r <= 0)
                 result->look.index = code_index_free(result->look.index);
         return r;

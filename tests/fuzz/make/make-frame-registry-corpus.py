@@ -142,6 +142,47 @@ FILES |= {
 }
 
 
+ARRAY_AT, ARRAY_SECTIONS = 0x40, 0x1000
+
+
+def array(names, sections=1, lock=1, used=None, begin=BASE + ARRAY_AT, change=None, start=None):
+    """After an `l`: names of functions, (section, number), each section a CIE and three FDEs."""
+    data = bytearray(ARRAY_SECTIONS + SECTION_SIZE * sections)
+    data[:24] = struct.pack("<QQQ", lock, begin, begin + 32 * len(names) if used is None else used)
+    for i in range(sections):
+        at = ARRAY_SECTIONS + SECTION_SIZE * i
+        part = section(BASE + at, [(0x7f0000000000 + 0x10000 * i + 64 * j, 64) for j in range(3)])
+        data[at:at + len(part)] = part
+    for i, (where, j) in enumerate(names):
+        at = ARRAY_SECTIONS + SECTION_SIZE * where
+        fde = at
+        for _ in range(j + 1):
+            fde += 4 + int.from_bytes(data[fde:fde + 4], "little")
+        pc = 0x7f0000000000 + 0x10000 * where + 64 * j if start is None else start
+        data[ARRAY_AT + 32 * i:ARRAY_AT + 32 * i + 32] = struct.pack("<QQQQ", BASE + fde, pc, pc + 64, BASE + fde)
+    for at, value in (change or {}).items():
+        data[at:at + len(value)] = value
+    return b"l" + bytes(data)
+
+
+FILES |= {
+    "l-empty": array([]),
+    "l-one": array([(0, 0)]),
+    "l-second": array([(0, 1)]),
+    "l-all": array([(i, j) for i in range(4) for j in range(3)], sections=4),
+    "l-twice": array([(0, 2), (0, 0), (0, 2)]),
+    "l-held": array([(0, 0)], lock=3),
+    "l-odd": array([(0, 0)], used=BASE + ARRAY_AT + 31),
+    "l-before": array([(0, 0)], used=BASE),
+    "l-nowhere": array([(0, 0)], begin=2**64 - 64),
+    "l-many": array([(0, 0)], used=BASE + 2**40),
+    "l-another": array([(0, 0)], start=0x7f0000000040),
+    "l-cie": array([(0, 0)], change={ARRAY_AT + 24: struct.pack("<Q", BASE + ARRAY_SECTIONS)}),
+    "l-no-cie": array([(0, 0)], change={ARRAY_SECTIONS: bytes(8)}),
+    "l-far-cie": array([(0, 0)], change={ARRAY_SECTIONS + 32: b"\xff\xff\xff\xff"}),
+}
+
+
 def cluster(low, high, runs, frames, n_runs=None, size=None):
     return struct.pack("<QQII", low, high, n_runs if n_runs is not None else len(runs),
                        size if size is not None else len(frames)) + \

@@ -77,10 +77,14 @@ class Suite:
             shutil.move(path, folder)
 
 
+def cache():
+    return pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests"))
+
+
 def kept(place, program, make, settle):
     """A program in a root that is kept in the tests' cache: make(root) unpacks packages, settle(root) makes
     the program, once the root has its place. None where it cannot be had."""
-    root = pathlib.Path(os.environ.get("SPANPROF_TEST_CACHE", "/var/cache/spanprof-tests")) / place
+    root = cache() / place
     if not (root / program).exists():
         new = root.with_suffix(f".{os.getpid()}")
         new.mkdir(parents=True)

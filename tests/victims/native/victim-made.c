@@ -8,7 +8,8 @@
  *     k    keeps a frame pointer: makes a frame by rbp first
  *     n    makes none, and leaves rbp alone
  *     s    as k, and below rbp lies a return address that an earlier call has left (made_hot alone)
- *     r    as n, and its call frame information is registered with libgcc
+ *     r    as n, and its call frame information is registered with libgcc; where LLVM's libunwind stands
+ *          before it (LD_PRELOAD), with that, function by function, as LLVM's compilers at run time do
  * `map`: /tmp/perf-PID.map says where they are; `gdb`: an image for debuggers does. Code with an `r` cannot be
  * written while it runs, but with `writable`. `change`: again and again other code takes its place, at the
  * same addresses and registered in the same place, whose frames are larger. Where the return address was
@@ -16,6 +17,7 @@
  * `crowd`: 400 other functions are registered around it first, 400 after it, and each fourth of them goes.
  * Prints `pid N`, then runs until it is killed.
  */
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -93,6 +95,24 @@ static void protect(int prot) {
         }
 }
 
+/* @to: __register_frame(), or the other one. */
+static void hand_over(uint8_t *section, void (*to)(void *)) {
+        uint32_t length, id;
+
+        if (!dlsym(RTLD_DEFAULT, "__unw_add_dynamic_fde")) {
+                to(section);
+                return;
+        }
+        for (;; section += sizeof(length) + length) {
+                memcpy(&length, section, sizeof(length));
+                if (!length)
+                        return;
+                memcpy(&id, section + sizeof(length), sizeof(id));
+                if (id)                 /* not a CIE */
+                        to(section);
+        }
+}
+
 /* Makes all three, and registers those that say so. */
 static void make(const char *forms, uint8_t frame, bool is_writable) {
         MadeFunctionFrame registered[N_MADE];
@@ -112,7 +132,7 @@ static void make(const char *forms, uint8_t frame, bool is_writable) {
         if (!n)
                 return;
         made_frames(frames, registered, n, 0);
-        __register_frame(frames);
+        hand_over(frames, __register_frame);
         if (!is_writable)
                 protect(PROT_READ | PROT_EXEC);
 }
@@ -131,10 +151,10 @@ static void register_crowd(void) {
                 const MadeFunctionFrame function = { other + i * SLOT, SLOT, FRAME, 0 };
 
                 made_frames(sections + i * MADE_FRAMES_SIZE, &function, 1, 0);
-                __register_frame(sections + i * MADE_FRAMES_SIZE);
+                hand_over(sections + i * MADE_FRAMES_SIZE, __register_frame);
         }
         for (unsigned i = 0; i < N_CROWD; i += 4)
-                __deregister_frame(sections + i * MADE_FRAMES_SIZE);
+                hand_over(sections + i * MADE_FRAMES_SIZE, __deregister_frame);
 }
 
 static void say(FILE *to, unsigned i) {
@@ -217,7 +237,7 @@ int main(int argc, char **argv) {
                 run((Made)(uintptr_t)code);
                 if (!runs_a_change || n_runs % runs_a_change)
                         continue;
-                __deregister_frame(frames);
+                hand_over(frames, __deregister_frame);
                 make(forms, n_runs / runs_a_change % 2 ? LARGE_FRAME : FRAME, is_writable);
         }
 }

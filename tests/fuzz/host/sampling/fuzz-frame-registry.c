@@ -2,9 +2,9 @@
 
 /*
  * Fuzz: frames that nobody has registered. The input is memory with the mutex and both lists at its begin,
- * after a `t` memory with a mutex and a tree, or after an `a` what a worker has made of some. Whatever it
- * says, reads come to an end, and what is made of it passes the daemon's check. Recipe of the corpus:
- * make-frame-registry-corpus.py.
+ * after a `t` memory with a mutex and a tree, after an `l` with a lock and LLVM's array, or after an `a` what
+ * a worker has made of some. Whatever it says, and whatever code is named in it, reads come to an end, and
+ * what is made of it passes the daemon's check. Recipe of the corpus: make-frame-registry-corpus.py.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum {
         BASE = 0x20000000,
         /* twice: mutex, heads, nodes, objects, arrays, and pages of sections */
-        MAX_READS = 2 * (4 + 5 * FRAME_REGISTRY_MAX_OBJECTS + (FRAME_REGISTRY_MAX_BYTES >> 12) +
+        N_NAMED = 3,
+        MAX_READS = N_NAMED + 2 * (4 + 5 * FRAME_REGISTRY_MAX_OBJECTS + (FRAME_REGISTRY_MAX_BYTES >> 12) +
                          3 * FRAME_REGISTRY_MAX_OBJECTS),
 };
 
@@ -76,19 +77,23 @@ static void hear(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        const bool is_tree = size && data[0] == 't';
+        const bool is_tree = size && data[0] == 't', is_array = size && data[0] == 'l';
         const FrameVariables variables = { .lock = BASE,
-                                           .seen = is_tree ? 0 : BASE + 8,
-                                           .unseen = is_tree ? BASE + 8 : BASE + 16 };
-        Memory memory = { .data = data + is_tree, .size = size - is_tree };
+                                           .seen = is_tree || is_array ? 0 : BASE + 8,
+                                           .unseen = is_array ? 0 : is_tree ? BASE + 8 : BASE + 16,
+                                           .begin = is_array ? BASE + 8 : 0,
+                                           .used = is_array ? BASE + 16 : 0 };
+        Memory memory = { .data = data + (is_tree || is_array), .size = size - (is_tree || is_array) };
         const FrameMemory reader = { .read = read_memory, .userdata = &memory };
+        const MadeRun named[N_NAMED] = { { BASE, BASE + 64 }, { BASE + 64, BASE + 4096 },
+                                         { BASE + 512, BASE + 65536 } };
         FrameSet set = { 0 };
 
         if (size && data[0] == 'a') {
                 hear(data + 1, size - 1);
                 return 0;
         }
-        if (frame_registry_read(&reader, &variables, &set))
+        if (frame_registry_read(&reader, &variables, named, N_NAMED, &set))
                 return 0;
         if (!frame_set_check(set.data, set.size, set.n_clusters))
                 abort();

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compilers at run time that keep no frame pointer: Mono's, and LLVM's in PostgreSQL and numba; and a program that
-registers its code with the libgcc of another release."""
+registers its code with the libgcc of another release, or with LLVM's libunwind."""
 import oracle
 
 oracle.enter()
 
 import collections
+import os
 import pathlib
 import re
 import shutil
 
+import debian
 import fresh
 import otlp_read
 import session
@@ -47,10 +49,33 @@ def nb_hot(n):
     for i in range(n):
         s = (s * 31 + i) % 65521
     return s
-nb_hot(10)
+@numba.njit
+def nb_top(n):
+    return nb_hot(n) + 1
+nb_top(10)
 print("pid", os.getpid(), flush=True)
 while True:
-    nb_hot(3000000)
+    nb_top(3000000)
+"""
+
+WASM = """
+import os, wasmtime
+config = wasmtime.Config()
+config.debug_info = True
+store = wasmtime.Store(wasmtime.Engine(config))
+module = wasmtime.Module(store.engine, '''(module
+    (func $hot (param $n i32) (result i32) (local $s i32)
+        (loop $again
+            (local.set $s (i32.rem_u (i32.add (i32.mul (local.get $s) (i32.const 31)) (local.get $n)) (i32.const 65521)))
+            (local.set $n (i32.sub (local.get $n) (i32.const 1)))
+            (br_if $again (local.get $n)))
+        (local.get $s))
+    (func $mid (param i32) (result i32) (i32.add (call $hot (local.get 0)) (i32.const 1)))
+    (func $top (export "top") (param i32) (result i32) (i32.add (call $mid (local.get 0)) (i32.const 1))))''')
+top = wasmtime.Instance(store, module, []).exports(store)["top"]
+print("pid", os.getpid(), flush=True)
+while True:
+    top(store, 3000000)
 """
 
 
@@ -158,7 +183,9 @@ class Made(session.NamingCase):
         """
         root = fresh.Root(self, "libgcc", ["libgcc-s1"], suite)
         shutil.copy(tap.VICTIMS / "victim-made", root.path / "root/victim-made")
-        victim = root.spawn(self, "exec ./victim-made rrr map " + " ".join(how))
+        return self.judge(root.spawn(self, "exec ./victim-made rrr map " + " ".join(how)))
+
+    def judge(self, victim):
         pid = int(victim.wait_for(r"^pid (\d+)")[1])
         run = self.start("--pid", pid, "--frequency", 499, "--symbols=local")
         self.wait_named(run, pid, "made_hot")
@@ -189,6 +216,37 @@ class Made(session.NamingCase):
 
     def test_trixies_frames_of_code_that_is_replaced_are_right_or_said_to_be_unknown(self):
         whole, found = self.registered_elsewhere("trixie", "seldom")
+        self.assertGreater(whole, 0, found)
+
+    def libunwinds(self, suite, releases):
+        """Files of LLVM's libunwind, by their packages in a suite of Debian."""
+        packages = [f"libunwind-{release}" for release in releases]
+
+        def make(root):
+            with debian.Suite(suite) as packages_of:
+                packages_of.unpack(packages, root, "./usr/lib/llvm-*")
+
+        files = [f"usr/lib/llvm-{release}/lib/libunwind.so.1.0" for release in releases]
+        if not debian.kept(f"libunwinds/{suite}", files[0], make, lambda root: None):
+            tap.skip(f"machine: no libunwind of Debian {suite}")
+        root = debian.cache() / f"libunwinds/{suite}"
+        return {package: root / file for package, file in zip(packages, files)}
+
+    def registered_with_llvm(self, file, *how):
+        environment = {**os.environ, "LD_PRELOAD": str(file)}
+        return self.judge(self.spawn([tap.VICTIMS / "victim-made", "rrr", "map", *how], env=environment))
+
+    def test_frames_that_are_registered_with_llvms_libunwind_lead_to_every_caller(self):
+        files = {**self.libunwinds("bookworm", (14, 16, 19)), **self.libunwinds("trixie", (19,))}
+        for package, file in files.items():
+            for how in ((), ("crowd",)):
+                with self.subTest(package=package, file=file, how=how):
+                    whole, found = self.registered_with_llvm(file, *how)
+                    self.assertGreater(whole, 0.95 * sum(found.values()), found)
+
+    def test_llvms_frames_of_code_that_is_replaced_are_right_or_said_to_be_unknown(self):
+        for how in ("change", "seldom"):
+            whole, found = self.registered_with_llvm(self.libunwinds("bookworm", (14, 16, 19))["libunwind-14"], how)
         self.assertGreater(whole, 0, found)
 
     def backtraces(self, pid, n):
@@ -224,18 +282,61 @@ class Made(session.NamingCase):
         session.wait_cpu([pid], 3.0)
         self.compare_with_gdb(pid, run.stop(), "evalexpr_")
 
-    def test_what_numba_registers_is_named_without_a_flag(self):
+    def of_package(self, package, program, **environment):
+        """The pid of a program of Python that uses a package of PyPI."""
         directory = self.directory()
-        self.run_command(["python3", "-m", "venv", directory / "venv"], expect=0)
+        self.run_command(["python3", "-m", "venv", directory / "venv"], expect=0, timeout=300)
         python = directory / "venv" / "bin" / "python"
-        if self.run_command([python, "-m", "pip", "install", "-q", "numba==0.68.1"], timeout=300).returncode:
-            tap.skip("machine: pip has no numba here")
-        (directory / "burn.py").write_text(NUMBA)
-        victim = self.spawn([python, directory / "burn.py"])
-        pid = int(victim.wait_for(r"^pid (\d+)")[1])
+        if self.run_command([python, "-m", "pip", "install", "-q", package], timeout=300).returncode:
+            tap.skip(f"machine: pip has no {package} here")
+        (directory / "burn.py").write_text(program)
+        victim = self.spawn([python, directory / "burn.py"], env={**os.environ, **environment})
+        return int(victim.wait_for(r"^pid (\d+)")[1])
+
+    def test_wasmtimes_functions_are_named_and_their_stacks_whole(self):
+        """Its code is registered with libgcc, and with LLVM's libunwind where that stands before it."""
+        llvm = self.libunwinds("bookworm", (14, 16, 19))["libunwind-14"]
+        for more in ({}, {"LD_PRELOAD": str(llvm)}):
+            pid = self.of_package("wasmtime==50.0.1", WASM, **more)
+            run = self.start("--pid", pid, "--frequency", 499)
+            self.wait_named(run, pid, "wasm[0]::function[0]::hot")
+            session.wait_cpu([pid], 2.0)
+            found = collections.Counter()
+            for sample in run.stop().of(pid):
+                names = [frame.name for frame in user_frames(sample)]
+                if "wasm[0]::function[0]::hot" in names[:1]:
+                    found[tuple(names[1:3]), sample.attributes.get(TRUNCATED)] += 1
+            right = ("wasm[0]::function[1]::mid", "wasm[0]::function[2]::top"), None
+            self.assertGreater(sum(found.values()), 200, found)
+            self.assertGreater(found[right], 0.94 * sum(found.values()), found)
+            self.assertFalse([key for key in found if key != right and not key[-1]], found)
+
+    def test_what_numba_registers_is_named_without_a_flag(self):
+        pid = self.of_package("numba==0.68.1", NUMBA)
         run = self.start("--pid", pid, "--frequency", 499)
+        self.wait_for(run, lambda samples: any("nb_hot" in frame.name
+                                               for sample in samples for frame in sample.frames), "names")
         session.wait_cpu([pid], 4.0)
-        self.compare_with_gdb(pid, run.stop(), "nb_hot")
+        result = run.stop()
+        self.compare_with_gdb(pid, result, "nb_hot")
+        self.check_numbas_chains(result.of(pid))
+
+    def check_numbas_chains(self, samples):
+        """LLVM writes no rows for these functions. Their code tells them, once the list for debuggers is read."""
+        samples = sorted(samples, key=lambda sample: sample.time_ns)
+        first = next(i for i, sample in enumerate(samples)
+                     if is_through_made(sample) and TRUNCATED not in sample.attributes)
+        found = collections.Counter()
+        for sample in samples[first:]:
+            names = [frame.name for frame in user_frames(sample)]
+            if names and "nb_hot" in names[0]:
+                chain = tuple(part for name in names[:3] for part in ("nb_hot", "cpython", "nb_top") if part in name)
+                caller = "".join(names[3:4]) or "Dispatcher_call"  # names of the file may come later
+                found[chain, caller, sample.attributes.get(TRUNCATED)] += 1
+        right = ("nb_hot", "nb_top", "cpython", "nb_top"), "Dispatcher_call", None
+        self.assertGreater(sum(found.values()), 200, found)
+        self.assertGreaterEqual(found[right], 0.95 * sum(found.values()), found)
+        self.assertFalse([key for key in found if key != right and not key[-1]], found)
 
 
 tap.main()

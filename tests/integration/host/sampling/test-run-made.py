@@ -112,6 +112,18 @@ class Made(session.NamingCase):
         self.no_wrong(found)
         self.assertGreater(self.share(found, (("made_hot", "made_mid"), "unproved")), 0.95, found)
 
+    def test_code_between_registered_functions_has_rows_where_it_is_named(self):
+        """Nobody describes made_mid, but the image for debuggers says where it begins and ends."""
+        found = self.stacks("rnr", "gdb", once_read=True)
+        self.no_wrong(found)
+        self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
+
+    def test_named_code_that_is_replaced_has_right_rows_or_none(self):
+        for how in ("change", "seldom"):
+            stacks = self.stacks("rnr", "gdb", how)
+            self.no_wrong({key: n for key, n in stacks.items() if key[0] and key[0][0] == "made_hot"})
+        self.assertGreater(stacks[WHOLE, None], 0, stacks)
+
     def test_registered_frames_of_writable_code_are_not_believed(self):
         found = self.stacks("rrr", "map", "writable")
         self.no_wrong(found)

@@ -20,6 +20,14 @@
  * change begins. A node that has the same even lock and the same bytes in both reads was so in between. So
  * there was a moment, between the reads, at which all was as it was read. Objects are sorted under the mutex.
  *
+ * LLVM's libunwind has an array of functions, each of which was handed over alone (UnwindCursor.hpp):
+ *
+ *     libunwind.so.1   begin, used, end; lock { 1 … }         bit 1: somebody writes
+ *     begin            { group, 0x7f31c0000000, 0x7f31c0000060, FDE }, …
+ *
+ * FDEs with one CIE are read as one section, from the CIE to the last of them. What lies there beside them
+ * was not handed over, and is passed by.
+ *
  * Entries are handed on as they are. Only two fields are another place's, and are written anew: an FDE's
  * distance to its CIE, and that of its code.
  *
@@ -42,9 +50,11 @@
 #include "core/base/util/macro.h"
 #include "host/sampling/unwind/cfi/encoding.h"
 #include "host/sampling/unwind/cfi/entry.h"
+#include "host/sampling/unwind/made/made-code.h"
 
 enum {
         PAGE = 4096,
+        MAX_READ = 65536,               /* bytes that are read at once */
         IS_SORTED = 1,                  /* bits of an object's flags */
         IS_ARRAY = 2,
         MAX_FUNCTION = 16 << 20,        /* bytes */
@@ -62,7 +72,14 @@ typedef struct FrameSection {
         uint64_t size;                  /* bytes before its end */
         uint32_t n_read, room;          /* bytes that were read, whole pages at its end, and room for more */
         uint64_t hash;
+        uint32_t first, n;              /* among LLVM's functions; n 0 = all that it has count */
 } FrameSection;
+
+/* One of LLVM's array: a FDE, the CIE that it names, and the address of its code. */
+typedef struct ArrayFunction {
+        uint64_t cie, fde, start;
+        uint64_t end;                   /* of the FDE */
+} ArrayFunction;
 
 typedef struct Lists {
         const FrameMemory *memory;
@@ -73,7 +90,9 @@ typedef struct Lists {
         uint32_t n_malformed, n_over_cap;
         uint64_t *nodes;                /* nodes of a tree to read, from the root on */
         uint32_t n_nodes, nodes_room;
-        uint64_t hash;                  /* a hash of a tree's nodes and locks */
+        uint64_t hash;                  /* a hash of a tree's nodes and locks, or of LLVM's array */
+        ArrayFunction *functions;       /* of LLVM's array, by CIE and FDE */
+        uint32_t n_functions;
 } Lists;
 
 static void free_lists(Lists *lists) {
@@ -81,6 +100,7 @@ static void free_lists(Lists *lists) {
                 free(lists->sections[i].data);
         free(lists->sections);
         free(lists->nodes);
+        free(lists->functions);
 }
 
 void frame_set_deinit(FrameSet *set) {
@@ -317,6 +337,127 @@ static int follow_tree(Lists *lists, uint64_t tree) {
         return r;
 }
 
+/* ---- LLVM's array ---- */
+
+enum {
+        ARRAY_CHUNK = 1024,             /* entries that are read at once */
+        IS_WRITTEN = 2,                 /* bit of the lock: glibc's writer; musl's, too, and some of its readers */
+};
+
+/* libunwind's DwarfFDECache::entry. */
+typedef struct ArrayEntry {
+        uint64_t group, pc_begin, pc_end, fde;
+} ArrayEntry;
+
+/* Return: whether it is a FDE. */
+static bool read_fde(const FrameMemory *memory, const ArrayEntry *entry, ArrayFunction *function) {
+        uint32_t head[2];               /* its length, and the distance of its CIE from here */
+
+        if (!read_memory(memory, entry->fde, head, sizeof(head)) || head[0] < sizeof(head[1]) ||
+            head[0] > ENTRY_MAX_SIZE || !head[1] || head[1] > FRAME_REGISTRY_MAX_SECTION)
+                return false;
+        *function = (ArrayFunction){ .cie = entry->fde + ID_AT - head[1],
+                                     .fde = entry->fde,
+                                     .start = entry->pc_begin,
+                                     .end = entry->fde + ID_AT + head[0] };
+        return function->cie < function->fde && function->fde < function->end;
+}
+
+static int compare_functions(const void *a, const void *b) {
+        const ArrayFunction *one = a, *other = b;
+
+        if (one->cie != other->cie)
+                return one->cie < other->cie ? -1 : 1;
+        return one->fde < other->fde ? -1 : one->fde > other->fde;
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int read_array(Lists *lists, uint64_t begin, uint32_t n) {
+        _cleanup_(freep) ArrayEntry *entries = malloc(ARRAY_CHUNK * sizeof(*entries));
+
+        lists->functions = malloc(n * sizeof(*lists->functions));
+        if (!entries || !lists->functions)
+                return error_origin(-ENOMEM);
+        for (uint32_t i = 0; i < n; i += ARRAY_CHUNK) {
+                uint32_t n_here = MIN(n - i, (uint32_t)ARRAY_CHUNK);
+
+                if (!read_memory(lists->memory, begin + i * sizeof(*entries), entries,
+                                 n_here * sizeof(*entries)))
+                        return FRAME_REGISTRY_E_CHANGED;
+                lists->hash = lists->hash * 31 + hash_bytes(entries, n_here * sizeof(*entries));
+                for (uint32_t j = 0; j < n_here; j++) {
+                        if (read_fde(lists->memory, &entries[j], &lists->functions[lists->n_functions]))
+                                lists->n_functions++;
+                        else
+                                lists->n_malformed++;
+                }
+        }
+        /* allowed, as in make_set() */
+        qsort(lists->functions, lists->n_functions, sizeof(*lists->functions), compare_functions);
+        return 0;
+}
+
+/* Reads functions from @first on that have one CIE. *np: how many. Return: 0, -ENOMEM. */
+static int add_group(Lists *lists, uint32_t first, uint32_t *np) {
+        const ArrayFunction *functions = lists->functions + first;
+        uint64_t max = MIN((uint64_t)FRAME_REGISTRY_MAX_SECTION, FRAME_REGISTRY_MAX_BYTES - lists->n_bytes);
+        uint64_t begin = functions[0].cie, end = begin;
+        FrameSection *section;
+        uint32_t n = 0;
+        int r;
+
+        for (; first + n < lists->n_functions && functions[n].cie == begin &&
+             functions[n].end - begin <= max; n++)
+                end = MAX(end, functions[n].end);
+        *np = MAX(n, 1u);
+        if (!n) {
+                lists->n_over_cap++;
+                return 0;
+        }
+        r = array_reserve(&lists->sections, &lists->room, lists->n + 1u, 16);
+        if (r)
+                return r;
+        section = &lists->sections[lists->n++];
+        *section = (FrameSection){ .begin = begin, .first = first, .n = n };
+        r = extend(lists, section, end - begin);
+        if (r < 0)
+                return r;
+        section->size = MIN(end - begin, (uint64_t)section->n_read);
+        section->hash = hash_bytes(section->data, section->size);
+        lists->n_bytes += section->size;
+        return 0;
+}
+
+/* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
+static int follow_array(Lists *lists, const FrameVariables *variables) {
+        uint64_t begin, used, n_there;
+        uint32_t n;
+        int r;
+
+        if (!read_memory(lists->memory, variables->begin, &begin, sizeof(begin)) ||
+            !read_memory(lists->memory, variables->used, &used, sizeof(used)) || used < begin ||
+            (used - begin) % sizeof(ArrayEntry))
+                return FRAME_REGISTRY_E_CHANGED;
+        n_there = (used - begin) / sizeof(ArrayEntry);
+        if (!n_there)
+                return 0;
+        n = (uint32_t)MIN(n_there, (uint64_t)FRAME_REGISTRY_MAX_OBJECTS);
+        lists->n_over_cap += (uint32_t)MIN(n_there - n, (uint64_t)FRAME_REGISTRY_MAX_OBJECTS);
+        lists->hash = begin * 31 + n_there;
+        r = read_array(lists, begin, n);
+        for (uint32_t i = 0; i < lists->n_functions && !r; i += n)
+                r = add_group(lists, i, &n);
+        return r;
+}
+
+static bool is_not_written(const FrameMemory *memory, uint64_t lock) {
+        uint32_t word;
+
+        return read_memory(memory, lock, &word, sizeof(word)) && !(word & IS_WRITTEN);
+}
+
+/* ---- all of them ---- */
+
 /* The lock of a mutex: its first word (glibc), or the second (musl), of which the other is 0 here. */
 static bool is_free(const FrameMemory *memory, uint64_t lock) {
         uint64_t word;
@@ -326,13 +467,16 @@ static bool is_free(const FrameMemory *memory, uint64_t lock) {
 
 /* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
 static int read_lists(Lists *lists, const FrameVariables *variables) {
-        int r = is_free(lists->memory, variables->lock) ? 0 : FRAME_REGISTRY_E_CHANGED;
+        bool (*may_read)(const FrameMemory *, uint64_t) = variables->used ? is_not_written : is_free;
+        int r = may_read(lists->memory, variables->lock) ? 0 : FRAME_REGISTRY_E_CHANGED;
 
-        if (!r && !variables->seen)
+        if (!r && variables->used)
+                r = follow_array(lists, variables);
+        else if (!r && !variables->seen)
                 r = follow_tree(lists, variables->unseen);
         else if (!r)
                 r = follow_list(lists, variables->unseen) ?: follow_list(lists, variables->seen);
-        if (!r && !is_free(lists->memory, variables->lock))
+        if (!r && !may_read(lists->memory, variables->lock))
                 r = FRAME_REGISTRY_E_CHANGED;
         return r;
 }
@@ -417,7 +561,34 @@ static int add_function(Functions *functions, CieCache *cies, Reader *reader, co
         return r;
 }
 
-static int read_section(Functions *functions, const FrameSection *from, uint32_t number) {
+/* Functions of LLVM's array that lie in a section. Return: 0, -ENOMEM. */
+static int read_registered(Functions *functions, CieCache *cies, Reader *reader, const FrameSection *from,
+                           uint32_t number, const ArrayFunction *registered) {
+        int r = 0;
+
+        for (uint32_t i = 0; i < from->n && !r; i++) {
+                uint32_t before = functions->n;
+                Entry entry;
+
+                if (i && registered[i].fde == registered[i - 1].fde)
+                        continue;
+                if (entry_read(&entry, reader, cies->section, registered[i].fde - from->begin) ||
+                    entry.is_cie || entry.cie_offset) {
+                        functions->n_malformed++;
+                        continue;
+                }
+                r = add_function(functions, cies, reader, &entry, number);
+                /* another one's, whose maker has not taken it out */
+                if (functions->n > before && functions->items[before].start != registered[i].start) {
+                        functions->n = before;
+                        functions->n_malformed++;
+                }
+        }
+        return r;
+}
+
+static int read_section(Functions *functions, const Lists *lists, uint32_t number) {
+        const FrameSection *from = &lists->sections[number];
         const CfiSection section = { .address = from->begin, .size = from->size };
         CieCache *cies = calloc(1, sizeof(*cies));
         Reader reader, cie_reader;
@@ -431,7 +602,9 @@ static int read_section(Functions *functions, const FrameSection *from, uint32_t
         reader_init_memory(&cie_reader, from->data, from->size);
         cies->reader = &cie_reader;
         cies->section = &section;
-        while (!r && !entry_read(&entry, &reader, &section, offset)) {
+        if (from->n)
+                r = read_registered(functions, cies, &reader, from, number, lists->functions + from->first);
+        while (!r && !from->n && !entry_read(&entry, &reader, &section, offset)) {
                 if (!entry.is_cie)
                         r = add_function(functions, cies, &reader, &entry, number);
                 offset += entry.size;
@@ -450,6 +623,73 @@ static int compare(const void *a, const void *b) {
         if (one->section != other->section)
                 return one->section < other->section ? -1 : 1;
         return one->offset < other->offset ? -1 : one->offset > other->offset;
+}
+
+/* ---- functions that nobody has registered ---- */
+
+/* @functions: in order, and may overlap. */
+static bool is_described(const Functions *functions, const MadeRun *run) {
+        uint32_t low = 0, high = functions->n;
+
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (functions->items[middle].start < run->end)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        /* an overlap before that one is cut where it begins (cfi.h) */
+        return low && functions->items[low - 1].end > run->start;
+}
+
+static bool read_code(const FrameMemory *memory, uint64_t address, uint8_t *to, uint32_t size) {
+        for (uint32_t at = 0; at < size; at += MAX_READ)
+                if (!read_memory(memory, address + at, to + at, MIN(size - at, (uint32_t)MAX_READ)))
+                        return false;
+        return true;
+}
+
+static bool is_sound_code(const MadeRun *run) {
+        return run->start < run->end && run->end - run->start <= FRAME_REGISTRY_MAX_CODE && !(run->end >> 47);
+}
+
+/* Return: 0, -ENOMEM. */
+static int follow_code(Lists *lists, const MadeRun *run, uint8_t *code, MadeCode *made) {
+        uint32_t size = (uint32_t)(run->end - run->start);
+
+        if (made->size > FRAME_REGISTRY_MAX_SECTION / 2 || size > FRAME_REGISTRY_MAX_BYTES - lists->n_bytes) {
+                lists->n_over_cap++;
+                return 0;
+        }
+        lists->n_bytes += size;
+        if (!read_code(lists->memory, run->start, code, size)) {
+                lists->n_malformed++;
+                return 0;
+        }
+        return made_code_add(made, code, size, run->start);
+}
+
+/* A section for functions that are named and have no rows. Return: 0, -ENOMEM. */
+static int add_code(Lists *lists, const Functions *functions, const MadeRun *named, uint32_t n_named) {
+        _cleanup_(freep) uint8_t *code = n_named ? malloc(FRAME_REGISTRY_MAX_CODE) : NULL;
+        MadeCode made = { 0 };
+        int r = n_named && !code ? error_origin(-ENOMEM) : 0;
+
+        for (uint32_t i = 0; i < n_named && !r; i++) {
+                if (!is_sound_code(&named[i]))
+                        lists->n_malformed++;
+                else if (!is_described(functions, &named[i]))
+                        r = follow_code(lists, &named[i], code, &made);
+        }
+        if (!r && made.size)
+                r = array_reserve(&lists->sections, &lists->room, lists->n + 1u, 16);
+        if (r || !made.size) {
+                made_code_deinit(&made);
+                return r;
+        }
+        lists->sections[lists->n++] = (FrameSection){ .data = made.frames, .size = made.size };
+        return 0;
 }
 
 /* ---- a set of them ---- */
@@ -619,16 +859,23 @@ static int put_functions(Writer *writer, const Functions *functions) {
         return MIN(r, 0);
 }
 
-static int make_set(const Lists *lists, FrameSet *set) {
+static int make_set(Lists *lists, const MadeRun *named, uint32_t n_named, FrameSet *set) {
         Writer writer = { .lists = lists, .set = set };
         Functions functions = { 0 };
+        uint32_t n_registered = lists->n;
         int r = 0;
 
-        for (uint32_t i = 0; i < lists->n && !r; i++)
-                r = read_section(&functions, &lists->sections[i], i);
+        for (uint32_t i = 0; i < n_registered && !r; i++)
+                r = read_section(&functions, lists, i);
+        /* allowed in a worker: whoever has forked it has sorted before (zygote-main.c) */
+        if (!r && functions.n)
+                qsort(functions.items, functions.n, sizeof(*functions.items), compare);
+        if (!r)
+                r = add_code(lists, &functions, named, n_named);
+        if (!r && lists->n > n_registered)
+                r = read_section(&functions, lists, n_registered);
         *set = (FrameSet){ .n_malformed = lists->n_malformed, .n_over_cap = lists->n_over_cap };
         if (!r && functions.n) {
-                /* allowed in a worker: whoever has forked it has sorted before (zygote-main.c) */
                 qsort(functions.items, functions.n, sizeof(*functions.items), compare);
                 r = put_functions(&writer, &functions);
         }
@@ -639,7 +886,8 @@ static int make_set(const Lists *lists, FrameSet *set) {
         return r;
 }
 
-int frame_registry_read(const FrameMemory *memory, const FrameVariables *variables, FrameSet *set) {
+int frame_registry_read(const FrameMemory *memory, const FrameVariables *variables, const MadeRun *named,
+                        uint32_t n_named, FrameSet *set) {
         Lists first = { .memory = memory }, second = { .memory = memory };
         int r = read_lists(&first, variables);
 
@@ -649,7 +897,7 @@ int frame_registry_read(const FrameMemory *memory, const FrameVariables *variabl
                 r = FRAME_REGISTRY_E_CHANGED;
         free_lists(&second);
         if (!r)
-                r = make_set(&first, set);
+                r = make_set(&first, named, n_named, set);
         free_lists(&first);
         return r;
 }

@@ -4,9 +4,9 @@
 /*
  * Registered Frames
  *
- * Reads the call frame information that compilers at run time have handed to libgcc (__register_frame), from
- * outside of the process. Memory in; out come functions by where they lie, ready to be a file's .eh_frame
- * (made-image.h).
+ * Reads the call frame information that compilers at run time have handed to libgcc, or to LLVM's libunwind
+ * (__register_frame), from outside of the process. Memory in; out come functions by where they lie, ready to
+ * be a file's .eh_frame (made-image.h).
  *
  * The process may write anything, and at any time. A read counts if the mutex was free before, between and
  * behind two reads of everything, and both have found the same.
@@ -20,9 +20,11 @@
 #include "host/sampling/unwind/made/frame-variables.h"
 
 enum {
-        FRAME_REGISTRY_MAX_OBJECTS = 4096,      /* entries of both lists, and sections that they name */
+        FRAME_REGISTRY_MAX_OBJECTS = 4096,      /* of both lists, sections that they name; LLVM's functions */
         FRAME_REGISTRY_MAX_SECTION = 4 << 20,   /* bytes of one section */
         FRAME_REGISTRY_MAX_BYTES = 16 << 20,    /* bytes of all sections, and of a set */
+        FRAME_REGISTRY_MAX_NAMED = 4096,        /* functions that are known by name */
+        FRAME_REGISTRY_MAX_CODE = 1 << 20,      /* bytes of one of them */
         FRAME_REGISTRY_MAX_CLUSTERS = MADE_MAX_PIECES,  /* areas that lie apart; more of them get no rows */
         FRAME_REGISTRY_MAX_RUNS = 4096,         /* runs of pages in an area; code in more has no rows */
         FRAME_REGISTRY_MAX_GAP = 16 << 20,      /* bytes between two pieces of code in one area */
@@ -60,8 +62,13 @@ enum {
         FRAME_REGISTRY_E_CHANGED,       /* the lists were being changed, or their heads are gone: try again */
 };
 
-/* @variables: in addresses of the process. Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
-int frame_registry_read(const FrameMemory *memory, const FrameVariables *variables, FrameSet *set);
+/*
+ * @variables: in addresses of the process. @named: functions whose places are known another way; those of
+ * them that nobody has registered get the rows that their code tells (made-code.h). Return: 0,
+ * FRAME_REGISTRY_E_CHANGED, -ENOMEM.
+ */
+int frame_registry_read(const FrameMemory *memory, const FrameVariables *variables, const MadeRun *named,
+                        uint32_t n_named, FrameSet *set);
 
 /* Pure. Whether @data is a sound set of @n clusters. */
 bool frame_set_check(const uint8_t *data, uint32_t size, uint32_t n);

@@ -25,6 +25,15 @@
  * bytes behind. The other tree (from gcc 14 on) has the same objects by the address of their section. The
  * first function may end with a jump to one that does its work (Debian sid's), which is read in its place.
  *
+ * LLVM's libunwind keeps functions in an array, under a lock of readers and a writer. What takes one out is
+ * exported (that of LLVM 19 is a jump there):
+ *
+ *     __unw_remove_dynamic_fde
+ *         lea 0xac6a(%rip),%rdi    the lock
+ *         mov 0xac2a(%rip),%rax    the array's begin
+ *         mov 0xac2b(%rip),%rcx    its end
+ *         mov %rax,0xabf2(%rip)    the same, stored
+ *
  * Code is not decoded: any seven bytes that look like such an instruction count. One that is none would have
  * to name a variable by chance, and then there are two, and the library is refused.
  */
@@ -114,8 +123,10 @@ static uint64_t only_variable(const DynamicImage *image, const FrameCode *code, 
 
 FrameVariables frame_variables_at(const FrameVariables *variables, uint64_t bias) {
         return (FrameVariables){ .lock = variables->lock + bias,
-                                 .unseen = variables->unseen + bias,
-                                 .seen = variables->seen ? variables->seen + bias : 0 };
+                                 .unseen = variables->unseen ? variables->unseen + bias : 0,
+                                 .seen = variables->seen ? variables->seen + bias : 0,
+                                 .begin = variables->used ? variables->begin + bias : 0,
+                                 .used = variables->used ? variables->used + bias : 0 };
 }
 
 /* The only tree. Return: 0 = there is none, or there are several. */
@@ -160,6 +171,19 @@ int frame_variables_learn(const DynamicImage *image, const FrameCode *registrar,
         return 0;
 }
 
+int frame_variables_learn_array(const DynamicImage *image, const FrameCode *remover,
+                                FrameVariables *variables) {
+        FrameVariables found = { .used = only_variable(image, remover, OP_LOAD, 0, true),
+                                 .lock = only_variable(image, remover, OP_ADDRESS, 0, false) };
+
+        found.begin = only_variable(image, remover, OP_LOAD, found.used, false);
+        if (!found.used || !found.lock || !found.begin || found.lock == found.used ||
+            found.lock == found.begin)
+                return FRAME_VARIABLES_E_UNKNOWN;
+        *variables = found;
+        return 0;
+}
+
 /* Return: 0, FRAME_VARIABLES_E_*. */
 static int read_code(const DynamicImage *image, const char *name, uint8_t bytes[FRAME_MAX_FUNCTION],
                      FrameCode *code) {
@@ -168,7 +192,7 @@ static int read_code(const DynamicImage *image, const char *name, uint8_t bytes[
 
         if (!dynamic_image_find(image, name, &index, &symbol))
                 return FRAME_VARIABLES_E_NONE;
-        if (symbol.st_size > FRAME_MAX_FUNCTION || symbol.st_size < INSTRUCTION ||
+        if (symbol.st_size > FRAME_MAX_FUNCTION || symbol.st_size < JUMP ||
             !dynamic_image_read(image, symbol.st_value, bytes, symbol.st_size))
                 return FRAME_VARIABLES_E_UNKNOWN;
         *code = (FrameCode){ bytes, (uint32_t)symbol.st_size, symbol.st_value };
@@ -187,11 +211,29 @@ static bool read_tail(const DynamicImage *image, const FrameCode *code, uint8_t 
         return dynamic_image_read(image, tail->address, bytes, FRAME_TAIL);
 }
 
+/* Return: 0, FRAME_VARIABLES_E_*. */
+static int find_array(const DynamicImage *image, FrameVariables *variables) {
+        uint8_t bytes[FRAME_MAX_FUNCTION], tail_bytes[FRAME_TAIL];
+        FrameCode remover, tail;
+        int r = read_code(image, "__unw_remove_dynamic_fde", bytes, &remover);
+
+        if (r)
+                return r;
+        r = frame_variables_learn_array(image, &remover, variables);
+        if (r && read_tail(image, &remover, tail_bytes, &tail))
+                r = frame_variables_learn_array(image, &tail, variables);
+        return r;
+}
+
 int frame_variables_find(const DynamicImage *image, FrameVariables *variables) {
         uint8_t registrar_bytes[FRAME_MAX_FUNCTION], finder_bytes[FRAME_MAX_FUNCTION], tail_bytes[FRAME_TAIL];
         FrameCode registrar, finder, tail;
-        int r = read_code(image, "__register_frame_info_bases", registrar_bytes, &registrar);
+        int r = find_array(image, variables);
 
+        /* LLVM's has libgcc's functions, too, and they do nothing */
+        if (r != FRAME_VARIABLES_E_NONE)
+                return r;
+        r = read_code(image, "__register_frame_info_bases", registrar_bytes, &registrar);
         if (!r)
                 r = read_code(image, "_Unwind_Find_FDE", finder_bytes, &finder);
         if (r)

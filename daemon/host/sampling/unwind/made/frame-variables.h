@@ -19,9 +19,11 @@ enum {
         FRAME_TREE_LOCK = 16,           /* place of the lock in a tree: root, free nodes, lock */
 };
 
+/* In addresses. `used` is LLVM's, then `unseen` and `seen` are 0. */
 typedef struct FrameVariables {
-        uint64_t lock;                  /* a mutex; addresses, as the next */
+        uint64_t lock;                  /* a mutex; of LLVM's one of readers and a writer */
         uint64_t unseen, seen;          /* the heads of both lists; seen 0 = `unseen` is a tree's begin */
+        uint64_t begin, used;           /* the array of LLVM's library, and its end */
 } FrameVariables;
 
 /* The same, @bias bytes further. */
@@ -45,3 +47,7 @@ typedef struct FrameCode {
 
 int frame_variables_learn(const DynamicImage *image, const FrameCode *registrar, const FrameCode *finder,
                           FrameVariables *variables);
+
+/* Pure. The same of LLVM's library, by the code that takes functions out. */
+int frame_variables_learn_array(const DynamicImage *image, const FrameCode *remover,
+                                FrameVariables *variables);

@@ -97,7 +97,7 @@ static int read_lists(void) {
 
         frame_set_deinit(&set);
         n_reads = 0;
-        return frame_registry_read(&memory, &own, &set);
+        return frame_registry_read(&memory, &own, NULL, 0, &set);
 }
 
 static FrameView first_view(void) {
@@ -445,7 +445,7 @@ static int read_tree(void) {
 
         frame_set_deinit(&set);
         n_reads = 0;
-        return frame_registry_read(&memory, &own, &set);
+        return frame_registry_read(&memory, &own, NULL, 0, &set);
 }
 
 Test(frame_registry, gives_rows_of_a_tree) {
@@ -551,6 +551,253 @@ Test(frame_registry, ends_circles_of_nodes_and_refuses_what_is_none) {
         cr_assert_eq(set.n_malformed, 2);
 }
 
+/* ---- LLVM's array ---- */
+
+/* LLVM's own form. */
+typedef struct ArrayEntry {
+        uint64_t group, pc_begin, pc_end, fde;
+} ArrayEntry;
+
+static struct {
+        uint64_t begin, used;
+        uint32_t lock[2];
+} array;
+static ArrayEntry *entries;
+
+enum { ARRAY_ROOM = FRAME_REGISTRY_MAX_OBJECTS + 8 };
+
+/* The second function of section @i: its FDE. Sections of make_lists() have a CIE and two of them. */
+static uint8_t *second_fde(unsigned section) {
+        uint8_t *entry = sections + section * MADE_FRAMES_SIZE;
+        uint32_t length;
+
+        for (unsigned i = 0; i < 2; i++) {
+                memcpy(&length, entry, sizeof(length));
+                entry += 4 + length;
+        }
+        return entry;
+}
+
+/* The second functions of @n sections, whose first ones nobody has registered. */
+static void make_array(unsigned n) {
+        make_lists(4);
+        if (!entries)
+                entries = (ArrayEntry *)map_pages(ARRAY_ROOM * sizeof(*entries));
+        memset(&array, 0, sizeof(array));
+        for (unsigned i = 0; i < n; i++) {
+                uint64_t start = (uintptr_t)function_at(i, 1).code, fde = (uintptr_t)second_fde(i);
+
+                entries[i] = (ArrayEntry){ fde, start, start + 0x80, fde };
+        }
+        array.begin = (uintptr_t)entries;
+        array.used = (uintptr_t)(entries + n);
+        array.lock[0] = 1;
+}
+
+static int read_array(void) {
+        const FrameVariables own = { .lock = (uintptr_t)array.lock,
+                                     .begin = (uintptr_t)&array.begin,
+                                     .used = (uintptr_t)&array.used };
+
+        frame_set_deinit(&set);
+        n_reads = 0;
+        return frame_registry_read(&memory, &own, NULL, 0, &set);
+}
+
+Test(frame_registry, gives_rows_of_llvms_array_and_of_nothing_beside_it) {
+        FrameView view;
+        Table table;
+
+        make_array(3);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 3);
+        cr_assert_eq(set.n_malformed + set.n_over_cap, 0);
+        view = first_view();
+        table = make_table(&view);
+        for (unsigned i = 0; i < 3; i++) {
+                cr_assert_eq(distance_at(&table, code + i * AREA + 0x104), 24);
+                cr_assert_eq(distance_at(&table, code + i * AREA + 4), -1, "the first was not registered");
+        }
+        table_deinit(&table);
+        make_array(0);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 0);
+}
+
+Test(frame_registry, reads_functions_of_one_cie_once_in_any_order) {
+        make_array(1);
+        entries[1] = entries[0];
+        entries[2] = (ArrayEntry){ 0, (uintptr_t)function_at(0, 0).code, 0, 0 };
+        entries[2].fde = (uintptr_t)sections;
+        entries[2].fde += 4 + *(uint32_t *)(void *)sections;
+        array.used = (uintptr_t)(entries + 3);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 0);
+}
+
+Test(frame_registry, is_void_while_llvms_lock_is_held_by_a_writer) {
+        make_array(2);
+        array.lock[0] = 3;
+        cr_assert_eq(read_array(), FRAME_REGISTRY_E_CHANGED);
+        array.lock[0] = 8;                      /* a reader */
+        cr_assert_eq(read_array(), 0);
+        array.used = array.begin - sizeof(*entries);
+        cr_assert_eq(read_array(), FRAME_REGISTRY_E_CHANGED);
+        array.used = array.begin + 8;
+        cr_assert_eq(read_array(), FRAME_REGISTRY_E_CHANGED);
+        array.begin = 16;                       /* unmapped */
+        array.used = 16 + sizeof(*entries);
+        cr_assert_eq(read_array(), FRAME_REGISTRY_E_CHANGED);
+}
+
+static void take_function_out(unsigned n) {
+        if (n == change_at)
+                array.used -= sizeof(*entries);
+}
+
+static void put_other_function(unsigned n) {
+        if (n == change_at)
+                entries[1] = entries[2];
+}
+
+/* A read has 9 accesses here: lock, begin, used, array, two functions, two sections, lock. */
+Test(frame_registry, is_void_if_llvms_array_changes_between_two_reads) {
+        make_array(2);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(n_reads, 18);
+        for (change_at = 1; change_at <= 18; change_at++) {
+                make_array(3);
+                array.used -= sizeof(*entries);
+                at_read = take_function_out;
+                cr_assert_eq(read_array(), change_at >= 4 && change_at <= 12 ? FRAME_REGISTRY_E_CHANGED : 0,
+                             "%u", change_at);
+                make_array(3);
+                array.used -= sizeof(*entries);
+                at_read = put_other_function;
+                cr_assert_eq(read_array(), change_at >= 5 && change_at <= 13 ? FRAME_REGISTRY_E_CHANGED : 0,
+                             "%u", change_at);
+        }
+}
+
+Test(frame_registry, refuses_functions_of_llvms_array_that_are_none) {
+        uint32_t distance;
+
+        make_array(3);
+        entries[0].pc_begin += 16;              /* another function has taken the FDE's place */
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+        make_array(3);
+        entries[1].fde = (uintptr_t)sections;   /* a CIE */
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+        make_array(3);
+        entries[1].fde = 16;
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+        make_array(3);
+        distance = FRAME_REGISTRY_MAX_SECTION + 1;
+        memcpy(second_fde(2) + 4, &distance, sizeof(distance));
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+        make_array(3);
+        distance = 8;                           /* no CIE lies there */
+        memcpy(second_fde(2) + 4, &distance, sizeof(distance));
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 2);
+        cr_assert_eq(set.n_malformed, 1);
+}
+
+Test(frame_registry, counts_functions_of_llvms_array_over_its_cap) {
+        make_array(1);
+        for (unsigned i = 1; i < ARRAY_ROOM; i++)
+                entries[i] = entries[0];
+        array.used = (uintptr_t)(entries + ARRAY_ROOM);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 1);
+        cr_assert_eq(set.n_over_cap, 8);
+        array.used = (uintptr_t)entries + (UINT64_C(1) << 46);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_over_cap, FRAME_REGISTRY_MAX_OBJECTS);
+}
+
+/* ---- functions that are known by name ---- */
+
+/* push %rbx; sub $16,%rsp; je 1f; add $16,%rsp; pop %rbx; ret; 1: nop; add $16,%rsp; pop %rbx; ret */
+static const uint8_t plain[] = { 0x53, 0x48, 0x83, 0xec, 0x10, 0x74, 0x06, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0xc3,
+                                 0x90, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0xc3 };
+/* push %rbx; je 1f; push %rbx; 1: pop %rbx; ret: its paths contradict each other */
+static const uint8_t unequal[] = { 0x53, 0x74, 0x01, 0x53, 0x5b, 0xc3 };
+
+static int read_named(const MadeRun *named, uint32_t n) {
+        const FrameVariables own = own_variables();
+
+        frame_set_deinit(&set);
+        n_reads = 0;
+        return frame_registry_read(&memory, &own, named, n, &set);
+}
+
+static MadeRun run_of(const uint8_t *start, size_t size) {
+        return (MadeRun){ (uintptr_t)start, (uintptr_t)start + size };
+}
+
+Test(frame_registry, gives_rows_of_code_that_is_named_and_not_registered) {
+        const MadeFunctionFrame first = (make_lists(2), function_at(0, 0));
+        uint8_t *own = code + 0x400, *other = code + 0x500;
+        const MadeRun named[] = { run_of(own, sizeof(plain)), run_of(other, sizeof(unequal)),
+                                  run_of(first.code, first.size) };
+        FrameView view;
+        Table table;
+
+        memcpy(own, plain, sizeof(plain));
+        memcpy(other, unequal, sizeof(unequal));
+        memcpy(code, plain, sizeof(plain));     /* it is registered, with other rows */
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named)), 0);
+        cr_assert_eq(set.n_malformed + set.n_over_cap, 0);
+        view = first_view();
+        table = make_table(&view);
+        cr_assert_eq(distance_at(&table, own), 8);
+        cr_assert_eq(distance_at(&table, own + 1), 16);
+        cr_assert_eq(distance_at(&table, own + 5), 32);
+        cr_assert_eq(unwind_rule_rbx(table_find(&table, (uintptr_t)own + 5)), 2);
+        cr_assert_eq(distance_at(&table, own + 11), 16);
+        cr_assert_eq(distance_at(&table, own + 12), 8);
+        cr_assert_eq(distance_at(&table, own + 13), 32, "the branch hands it over");
+        cr_assert_eq(distance_at(&table, own + 19), 8);
+        for (unsigned i = 0; i < sizeof(unequal); i++)
+                cr_assert_eq(distance_at(&table, other + i), -1);
+        cr_assert_eq(distance_at(&table, code), 8);
+        cr_assert_eq(distance_at(&table, code + 5), 24, "as it was registered");
+        table_deinit(&table);
+}
+
+Test(frame_registry, refuses_names_of_what_is_no_function) {
+        const MadeRun named[] = { { 16, 32 },                          /* unmapped */
+                                  { (make_lists(2), (uintptr_t)code), (uintptr_t)code },
+                                  { (uintptr_t)code + 0x400, (uintptr_t)code },
+                                  { UINT64_C(1) << 47, (UINT64_C(1) << 47) + 16 },
+                                  { (uintptr_t)code, (uintptr_t)code + FRAME_REGISTRY_MAX_CODE + 1 } };
+
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named)), 0);
+        cr_assert_eq(set.n_functions, 4);
+        cr_assert_eq(set.n_malformed, 5);
+        cr_assert_eq(set.n_over_cap, 0);
+}
+
+Test(frame_registry, counts_named_code_over_its_cap) {
+        MadeRun named[20];
+
+        make_lists(0);
+        for (unsigned i = 0; i < ARRAY_SIZE(named); i++)
+                named[i] = run_of(map_pages(FRAME_REGISTRY_MAX_CODE), FRAME_REGISTRY_MAX_CODE);
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named)), 0);
+        cr_assert_eq(set.n_over_cap, 4);
+}
+
 /* ---- this process' own libgcc ---- */
 
 extern void __register_frame(void *), __deregister_frame(void *);
@@ -583,20 +830,20 @@ Test(frame_registry, finds_what_this_process_has_registered) {
         if (!find_own(&own))
                 cr_skip_test("library: this libgcc keeps registered frames another way");
         make_lists(2);
-        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(frame_registry_read(&memory, &own, NULL, 0, &set), 0);
         cr_assert_eq(set.n_functions, 0);
         __register_frame(sections);
         __register_frame(sections + MADE_FRAMES_SIZE);
-        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(frame_registry_read(&memory, &own, NULL, 0, &set), 0);
         cr_assert_eq(set.n_functions, 4);
         cr_assert_eq(first_view().cluster.low, (uintptr_t)code);
         frame_set_deinit(&set);
         cr_assert_not_null(_Unwind_Find_FDE(code + 0x10, bases));       /* which sorts an object */
-        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(frame_registry_read(&memory, &own, NULL, 0, &set), 0);
         cr_assert_eq(set.n_functions, 4);
         frame_set_deinit(&set);
         __deregister_frame(sections);
-        cr_assert_eq(frame_registry_read(&memory, &own, &set), 0);
+        cr_assert_eq(frame_registry_read(&memory, &own, NULL, 0, &set), 0);
         cr_assert_eq(set.n_functions, 2);
         cr_assert_eq(first_view().cluster.low, (uintptr_t)code + AREA);
 }
@@ -686,6 +933,58 @@ Test(frame_variables, are_refused_where_there_are_others) {
         cr_assert_eq(LEARN(odd, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
         cr_assert_eq(LEARN(beyond, finds, &found), FRAME_VARIABLES_E_UNKNOWN);
         cr_assert_eq(found.lock, 0);
+}
+
+enum { BEGIN = DATA + 0x300, USED = DATA + 0x308 };
+
+static int learn_array(const Named *remover, unsigned n, FrameVariables *found) {
+        const DynamicImage image = hand_image();
+        uint8_t bytes[128];
+        uint32_t size = 0;
+
+        for (unsigned i = 0; i < n; i++)
+                put_instruction(bytes, &size, remover[i].opcode, remover[i].variable);
+        return frame_variables_learn_array(&image, &(FrameCode){ bytes, size, 0x1000 }, found);
+}
+
+#define LEARN_ARRAY(_remover, _found) learn_array(_remover, ARRAY_SIZE(_remover), _found)
+
+Test(frame_variables, are_llvms_array_where_code_takes_out_of_one) {
+        static const Named removes[] = { { ADDRESS, LOCK }, { LOAD, BEGIN }, { LOAD, USED }, { STORE, USED },
+                                         { ADDRESS, LOCK }, { LOAD, RELRO } };
+        FrameVariables found = variables, there;
+
+        cr_assert_eq(LEARN_ARRAY(removes, &found), 0);
+        cr_assert_eq(found.lock, LOCK);
+        cr_assert_eq(found.begin, BEGIN);
+        cr_assert_eq(found.used, USED);
+        there = frame_variables_at(&found, 0x1000);
+        cr_assert_eq(there.lock, LOCK + 0x1000);
+        cr_assert_eq(there.begin, BEGIN + 0x1000);
+        cr_assert_eq(there.used, USED + 0x1000);
+        cr_assert_eq(there.unseen | there.seen, 0);
+}
+
+Test(frame_variables, are_refused_where_no_array_is_the_only_one) {
+        static const Named no_lock[] = { { LOAD, BEGIN }, { LOAD, USED }, { STORE, USED } };
+        static const Named two_locks[] = { { ADDRESS, LOCK }, { ADDRESS, LOCK + 0x40 }, { LOAD, BEGIN },
+                                           { LOAD, USED }, { STORE, USED } };
+        static const Named two_stored[] = { { ADDRESS, LOCK }, { LOAD, BEGIN }, { LOAD, USED },
+                                            { STORE, BEGIN }, { STORE, USED } };
+        static const Named two_loaded[] = { { ADDRESS, LOCK }, { LOAD, BEGIN }, { LOAD, BEGIN + 0x40 },
+                                            { LOAD, USED }, { STORE, USED } };
+        static const Named no_begin[] = { { ADDRESS, LOCK }, { LOAD, USED }, { STORE, USED } };
+        static const Named own_lock[] = { { ADDRESS, USED }, { LOAD, BEGIN }, { LOAD, USED },
+                                          { STORE, USED } };
+        FrameVariables found = variables;
+
+        cr_assert_eq(LEARN_ARRAY(no_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN_ARRAY(two_locks, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN_ARRAY(two_stored, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN_ARRAY(two_loaded, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN_ARRAY(no_begin, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(LEARN_ARRAY(own_lock, &found), FRAME_VARIABLES_E_UNKNOWN);
+        cr_assert_eq(found.lock | found.begin | found.used, 0);
 }
 
 enum { TREE = DATA + 0x2b0, TREE_LOCK = TREE + 16, OTHER_TREE = DATA + 0x290 };
