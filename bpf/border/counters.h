@@ -396,6 +396,10 @@
                 "resources of pods that neither `pods-directory` nor `pods-url` named, each once a window") \
         X(POD_NAMES_OVER_CAP, "pod_names_missing_total", "reason=\"over_cap\"", \
                 "entries of `pods-directory` beyond 4,096, each time it is read, and of each list of pods") \
+        X(POD_LABELS_OVER_CAP, "pod_labels_missing_total", "reason=\"over_cap\"", \
+          "labels that `pods-labels` chooses beyond 32 of a pod, in each list of pods") \
+        X(POD_LABELS_MALFORMED, "pod_labels_missing_total", "reason=\"malformed\"", \
+          "labels that `pods-labels` chooses and that are none by the rules of Kubernetes, in each list of pods") \
         X(POD_LISTS_TAKEN, "pod_lists_total", "result=\"taken\"", "lists of pods that `pods-url` has answered") \
         X(POD_LISTS_FAILED, "pod_lists_total", "result=\"failed\"", \
                 "requests for a list of pods that were not answered, or refused") \

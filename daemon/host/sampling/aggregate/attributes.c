@@ -530,6 +530,12 @@ static void add_pod(ResourceBuilder *builder, const char *uid) {
         add_string(builder, "k8s.pod.uid", uid);
         add_string(builder, "k8s.pod.name", name.name);
         add_string(builder, "k8s.namespace.name", name.namespace);
+        for (const char *key = name.more; key && *key;) {
+                const char *value = key + strlen(key) + 1;
+
+                add_string(builder, key, value);
+                key = value + strlen(value) + 1;
+        }
 }
 
 static void add_service(ResourceBuilder *builder, const ProcessContext *context, const Process *process) {

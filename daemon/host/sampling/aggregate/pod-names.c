@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Reads the kubelet's directory when a uid is unknown, and asks for a list where that has no answer; both
- * at intervals, of which the second doubles.
+ * Reads the kubelet's directory when a uid is unknown, and asks for a list when the last one has no such pod;
+ * both at intervals, of which the second doubles.
  */
 
 #include "host/sampling/aggregate/pod-names.h"
@@ -104,19 +104,37 @@ static uint64_t key_of(const char *uid) {
         return hash_bytes(uid, strlen(uid));
 }
 
-static int add(Hashmap *map, const char *entry) {
-        size_t size = strlen(entry) + 1;
-        Pod *pod = malloc(sizeof(*pod) + size);
+/* Cuts the lines behind an entry. Return: them, as PodName has them. */
+static const char *cut_lines(char *entry) {
+        char *more = entry + strcspn(entry, "\n"), *at = more;
+
+        while (*at) {
+                *at++ = 0;
+                at += strcspn(at, "=");
+                if (*at)
+                        *at++ = 0;
+                at += strcspn(at, "\n");
+        }
+        return more + 1;
+}
+
+/* @listed: by the lister, with lines behind it. */
+static int add(Hashmap *map, const char *entry, bool listed) {
+        size_t size = strlen(entry);
+        Pod *pod = calloc(1, sizeof(*pod) + size + 2);
+        const char *more;
         int r;
 
         if (!pod)
                 return error_origin(-ENOMEM);
         memcpy(pod->entry, entry, size);
+        more = listed ? cut_lines(pod->entry) : "";
         if (pod_names_parse(pod->entry, &pod->name, &pod->uid) ||
             hashmap_get(map, key_of(pod->uid))) {
                 free(pod);
                 return 0;
         }
+        pod->name.more = more;
         r = hashmap_put(map, key_of(pod->uid), pod);
         if (r)
                 free(pod);
@@ -131,7 +149,7 @@ static int read_all(PodNames *pods) {
         clear(&pods->found);
         while (!r && directory && (entry = readdir(directory))) {
                 if (pods->found.n_entries < MAX_PODS)
-                        r = add(&pods->found, entry->d_name);
+                        r = add(&pods->found, entry->d_name, false);
                 else
                         stat_add(COUNTER_POD_NAMES_OVER_CAP, 1);
         }
@@ -162,15 +180,11 @@ int pod_names_take(PodNames *pods, const char *entries, size_t size) {
 
         pods->listed = (Hashmap){ 0 };
         for (const char *at = entries; !r && at < entries + size; at += strlen(at) + 1)
-                r = add(&pods->listed, at);
+                r = add(&pods->listed, at, true);
         if (has_other_pods(&pods->listed, &before))
                 pods->interval_ns = INTERVAL_NS;
         clear(&before);
         return error_fold(r);
-}
-
-static const Pod *find(const PodNames *pods, const char *uid) {
-        return find_in(&pods->found, uid) ?: find_in(&pods->listed, uid);
 }
 
 /*
@@ -184,7 +198,7 @@ static void want_list(PodNames *pods, uint64_t now_ns) {
 }
 
 int pod_names_find(PodNames *pods, const char *uid, uint64_t now_ns, PodName *name) {
-        const Pod *pod = find(pods, uid);
+        const Pod *listed = find_in(&pods->listed, uid), *pod = listed ?: find_in(&pods->found, uid);
         int r;
 
         if (!pod && *pods->directory && now_ns >= pods->read_ns) {
@@ -192,9 +206,9 @@ int pod_names_find(PodNames *pods, const char *uid, uint64_t now_ns, PodName *na
                 r = read_all(pods);
                 if (r)
                         return error_fold(r);
-                pod = find(pods, uid);
+                pod = find_in(&pods->found, uid);
         }
-        if (!pod && pods->lister.want && now_ns >= pods->ask_ns)
+        if (!listed && pods->lister.want && now_ns >= pods->ask_ns)
                 want_list(pods, now_ns);
         if (!pod) {
                 stat_add(COUNTER_POD_NAMES_UNKNOWN, 1);

@@ -86,6 +86,8 @@ int config_check_values(const Config *config, Text *errors) {
                 complain(&checks, config, "pods-token",
                          "a token is sent by https:// alone, so that nobody on the way reads it: set `pods-url` to such "
                          "a URL");
+        if (config->pods.labels.n_items && !*config->pods.url)
+                complain(&checks, config, "pods-labels", "labels come from `pods-url` alone: set it, too");
         check_spool(&checks, config);
         return result_of(&checks);
 }

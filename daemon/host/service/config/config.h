@@ -65,6 +65,7 @@ typedef struct ConfigPods {
         char *directory;                /* the kubelet's; "" = none */
         char *url;                      /* a list of pods; "" = none */
         char *token, *certificate;      /* files; "" = none, those of the system */
+        ConfigList labels;              /* globs on keys of labels */
 } ConfigPods;
 
 /* Attributes of resources and samples. */

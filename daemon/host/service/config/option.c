@@ -86,6 +86,10 @@ const Option option_table[] = {
         { "pods-certificate", 0, OPTION_STRING, RUN, "targets", FIELD(pods.certificate), "",
           .argument = "FILE",
           .advanced = true, .help = "certificate authorities that pods-url must be signed by (PEM)" },
+        { "pods-labels", 0, OPTION_LIST, RUN, "targets", FIELD(pods.labels), .argument = "GLOB[,GLOB…]",
+          .advanced = true,
+          .help = "labels of pods that become attributes, k8s.pod.label.KEY, by globs on keys; they come from "
+                  "pods-url" },
 
         { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(sampling.frequency), "99", 1, 10000,
           .argument = "HZ", .help = "samples per second and CPU" },

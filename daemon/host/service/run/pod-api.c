@@ -24,7 +24,6 @@
 #include "core/base/util/text.h"
 #include "core/http/endpoint.h"
 #include "core/http/http.h"
-#include "host/sampling/aggregate/pod-list.h"
 
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 #define LOG_EACH_NS (600 * NS_PER_SEC)
@@ -36,7 +35,7 @@ typedef struct Answer {
         bool is_new;                    /* the owner has not collected it yet */
         enum counter outcome;
         Text entries;
-        size_t n_over;
+        PodListCounts counts;
         char why[192];                  /* reason why it is no list */
 } Answer;
 
@@ -45,6 +44,8 @@ typedef struct Lane {
         pthread_mutex_t mutex;
         pthread_cond_t changed;
         char *url, *token, *certificate;
+        char **labels;                  /* globs */
+        size_t n_labels;
         bool is_wanted, is_over;
         Answer answer;
 } Lane;
@@ -61,6 +62,9 @@ static void lane_free(void *userdata) {
         free(lane->url);
         free(lane->token);
         free(lane->certificate);
+        for (size_t i = 0; i < lane->n_labels; i++)
+                free(lane->labels[i]);
+        free(lane->labels);
         text_deinit(&lane->answer.entries);
         pthread_mutex_destroy(&lane->mutex);
         pthread_cond_destroy(&lane->changed);
@@ -124,6 +128,7 @@ static const char *advice(int status, bool has_token) {
 }
 
 static void judge(const Lane *lane, Answer *answer, const HttpResult *result, int fd) {
+        const PodLabels labels = { lane->labels, lane->n_labels };
         size_t size = (size_t)result->n_received;
         char *json;
 
@@ -138,7 +143,7 @@ static void judge(const Lane *lane, Answer *answer, const HttpResult *result, in
         json = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
         if (json == MAP_FAILED)
                 return fail(answer, COUNTER_POD_LISTS_MALFORMED, "the answer is empty");
-        if (pod_list_parse(json, size, &answer->entries, &answer->n_over))
+        if (pod_list_parse(json, size, &labels, &answer->entries, &answer->counts))
                 fail(answer, COUNTER_POD_LISTS_MALFORMED, "the answer is no list of pods in JSON");
         munmap(json, size);
 }
@@ -223,13 +228,29 @@ int pod_api_collect(PodApi *api, PodNames *pods) {
         if (answer.entries.failed)
                 r = error_origin(-ENOMEM);
         stat_add(answer.outcome, 1);
-        stat_add(COUNTER_POD_NAMES_OVER_CAP, answer.n_over);
+        stat_add(COUNTER_POD_NAMES_OVER_CAP, answer.counts.n_over);
+        stat_add(COUNTER_POD_LABELS_OVER_CAP, answer.counts.n_labels_over);
+        stat_add(COUNTER_POD_LABELS_MALFORMED, answer.counts.n_labels_malformed);
         if (*answer.why)
                 say(api, &answer);
         else if (!r)
                 r = pod_names_take(pods, answer.entries.data ?: "", answer.entries.size);
         text_deinit(&answer.entries);
         return error_fold(r);
+}
+
+/* Return: whether all could be copied. */
+static bool copy_labels(Lane *lane, const PodLabels *labels) {
+        lane->labels = calloc(labels->n_globs + 1, sizeof(*lane->labels));
+        if (!lane->labels)
+                return false;
+        for (size_t i = 0; i < labels->n_globs; i++) {
+                lane->labels[i] = strdup(labels->globs[i]);
+                if (!lane->labels[i])
+                        return false;
+                lane->n_labels++;
+        }
+        return true;
 }
 
 static int lane_new(Lane **lanep, const PodApiConfig *config) {
@@ -243,7 +264,7 @@ static int lane_new(Lane **lanep, const PodApiConfig *config) {
         lane->token = strdup(config->token);
         lane->certificate = strdup(config->certificate);
         lane->is_wanted = true;
-        if (!lane->url || !lane->token || !lane->certificate) {
+        if (!lane->url || !lane->token || !lane->certificate || !copy_labels(lane, &config->labels)) {
                 lane_free(lane);
                 return error_origin(-ENOMEM);
         }

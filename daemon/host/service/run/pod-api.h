@@ -9,6 +9,7 @@
  */
 
 #include "core/base/util/macro.h"
+#include "host/sampling/aggregate/pod-list.h"
 #include "host/sampling/aggregate/pod-names.h"
 
 typedef struct PodApi PodApi;
@@ -17,6 +18,7 @@ typedef struct PodApiConfig {
         const char *url;                /* URL of the list */
         const char *token;              /* path of a file; "" = none is sent */
         const char *certificate;        /* authorities (PEM); "" = the system's */
+        PodLabels labels;               /* labels that are kept of each pod */
 } PodApiConfig;
 
 enum {

@@ -37,7 +37,8 @@ static int read_own_attributes(Daemon *daemon) {
 
 static int make_pods(Daemon *daemon) {
         const Config *config = daemon->config;
-        const PodApiConfig api = { config->pods.url, config->pods.token, config->pods.certificate };
+        const PodApiConfig api = { config->pods.url, config->pods.token, config->pods.certificate,
+                                   { config->pods.labels.items, config->pods.labels.n_items } };
         PodLister lister = { .want = pod_api_want };
         int r = *config->pods.url ? pod_api_new(&daemon->pod_api, &api) : 0;
 

@@ -40,6 +40,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "spanprof.check" -}}
 {{- $tls := .Values.tls -}}
 {{- if and .Values.headers.values .Values.headers.secret }}{{ fail "headers.values and headers.secret: set one of them; a Secret of yours is not added to" }}{{ end -}}
+{{- if and .Values.podsLabels (not .Values.podsFromApi) }}{{ fail "podsLabels: labels come from the API server; set podsFromApi=true, too" }}{{ end -}}
 {{- if ne (empty $tls.certificate) (empty $tls.key) }}{{ fail "tls.certificate and tls.key: set both, to keys of tls.secret, or neither" }}{{ end -}}
 {{- if and $tls.certificate (not $tls.secret) }}{{ fail "tls.secret: name the Secret whose keys tls.certificate and tls.key are" }}{{ end -}}
 {{- if and $tls.secret (not $tls.ca) (not $tls.certificate) }}{{ fail "tls.ca, tls.certificate: name at least one key of tls.secret" }}{{ end -}}

@@ -34,7 +34,8 @@ COMPLETE = {
     "resourceAttributes": {"team": "a"},
     "targets": {"publishers": False, "java": False, "python": False, "exe": ["node"], "containers": ["*"], "all": True,
                 "exclude": ["comm=x"]},
-    "podsDirectory": "/var/log/others", "podsFromApi": True, "paranoidNodes": True, "symbols": "local", "frequency": 49,
+    "podsDirectory": "/var/log/others", "podsFromApi": True, "podsLabels": ["team", "app.kubernetes.io/*"],
+    "paranoidNodes": True, "symbols": "local", "frequency": 49,
     "maxCpu": 7, "maxMemory": "256MiB", "config": "[sampling]\ndepth = 64\n",
     "spool": {"hostPath": "/data/spanprof/", "maxBytes": "2GiB"},
     "metrics": {"port": 9999, "podMonitor": True, "runbookUrl": "https://wiki.example/spanprof",
@@ -78,6 +79,7 @@ WRONG = (
     ({"tls": {"secret": "t", "certificate": "c"}}, "tls.certificate and tls.key: set both, to keys of tls.secret"),
     ({"tls": {"certificate": "c", "key": "k"}}, "tls.secret: name the Secret whose keys"),
     ({"tls": {"secret": "t", "ca": ""}}, "tls.ca, tls.certificate: name at least one key of tls.secret"),
+    ({"podsLabels": ["team"]}, "podsLabels: labels come from the API server; set podsFromApi=true, too"),
     ({"tls": {"secret": "t"}}, "endpoint: tls.secret is for https, and this is http://otel-collector.monitoring:4318"),
 )
 
@@ -243,7 +245,7 @@ class Chart(tap.TestCase):
         self.assertEqual(core(ours), core(theirs))
 
     def test_the_api_server_is_asked_by_options_that_run_takes(self):
-        pod = self.of(self.make("podsFromApi=true"), "DaemonSet")["spec"]["template"]["spec"]
+        pod = self.of(self.make("podsFromApi=true", "podsLabels={team,app*}"), "DaemonSet")["spec"]["template"]["spec"]
         asked = {e["name"]: e["value"] for e in pod["containers"][0]["env"] if e["name"].startswith("SPANPROF_PODS_")}
         secrets = self.directory()
         for name in ("token", "ca.crt"):

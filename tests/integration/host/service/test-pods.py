@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of pods by a kubelet's list of them, over TLS with a token; and lists that are none."""
+"""Names, labels and owners of pods by a kubelet's list of them, over TLS with a token; and lists that are none."""
 import oracle
 
 oracle.enter()
@@ -24,8 +24,12 @@ GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def pod(uid, name="cart-7d9f", namespace="shop"):
-    return {"metadata": {"name": name, "namespace": namespace, "uid": uid, "labels": {"name": "no", "uid": "no"},
-                         "ownerReferences": [{"kind": "ReplicaSet", "name": "no", "uid": str(uuid.uuid4())}]},
+    return {"metadata": {"name": name, "namespace": namespace, "uid": uid,
+                         "labels": {"name": "no", "uid": "no", "app.kubernetes.io/name": f"app-of-{name}",
+                                    "pod-template-hash": "7d9f"},
+                         "ownerReferences": [{"kind": "Job", "name": "no", "uid": str(uuid.uuid4())},
+                                             {"kind": "ReplicaSet", "name": f"{namespace}-set-7d9f",
+                                              "uid": str(uuid.uuid4()), "controller": True}]},
             "spec": {"containers": [{"name": "no"}], "hostPID": True}, "status": {"phase": "Running"}}
 
 
@@ -111,15 +115,26 @@ class Pods(Certificates, session.NamingCase):
     def test_by_tls_and_a_token(self):
         kubelet = Kubelet(self, self.token, self.server_context())
         kubelet.answer = 200, pods(pod(str(uuid.uuid4()), "other"), pod(self.uid))
-        run = self.begin(kubelet, "--pods-token", self.token_file, "--pods-certificate", self.path("ours.pem"))
+        run = self.begin(kubelet, "--pods-token", self.token_file, "--pods-certificate", self.path("ours.pem"),
+                         "--pods-labels", "team,app.kubernetes.io/*")
         self.named(run)
         self.assertGreater(self.count("taken"), 0)
         result = run.stop()
         names = {(s.resource["k8s.namespace.name"], s.resource["k8s.pod.name"], s.resource["k8s.pod.uid"])
                  for s in result.samples if "k8s.pod.name" in s.resource}
         self.assertEqual(names, {("shop", "cart-7d9f", self.uid)})
+        more = [{key: value for key, value in s.resource.items() if key.startswith("k8s.") and "pod.uid" not in key}
+                for s in result.samples if "k8s.pod.name" in s.resource]
+        self.assertEqual(more, len(more) * [{
+            "k8s.namespace.name": "shop", "k8s.pod.name": "cart-7d9f", "k8s.replicaset.name": "shop-set-7d9f",
+            "k8s.deployment.name": "shop-set", "k8s.pod.label.app.kubernetes.io/name": "app-of-cart-7d9f"}])
         self.assertEqual(set(kubelet.requests), {("/pods", f"Bearer {self.token}")})
         self.assertNotIn(self.token, run.log)
+
+    def test_labels_need_a_server_that_knows_them(self):
+        done = self.spanprof("run", "--pods-labels", "team", "--pods-directory", self.directory(), "--duration", "1s",
+                             expect=78)
+        self.assertIn("pods-labels: labels come from `pods-url` alone", done.stderr)
 
     def test_another_server_than_that_of_the_certificate_gets_no_token(self):
         kubelet = Kubelet(self, self.token, self.server_context("server"))

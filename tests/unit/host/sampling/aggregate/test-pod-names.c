@@ -111,6 +111,28 @@ Test(pod_names, of_a_lister_replace_its_last_ones_and_come_after_the_directory) 
         cr_assert_eq(pod_names_find(listed, "77", now_ns, &name), POD_NAMES_E_UNKNOWN);
 }
 
+Test(pod_names, have_what_else_the_lister_says_beside_the_directory) {
+        static const char first[] = "shop_cart_" UID "\nk8s.pod.label.team=a\nk8s.job.name=b\0shop_bare_77";
+        unsigned n_wants = 0;
+        const PodLister lister = { count, &n_wants };
+        _cleanup_(pod_names_freep) PodNames *listed = NULL;
+        PodName name;
+
+        make("shop_cart_" UID);
+        cr_assert_eq(pod_names_new(&listed, directory, &lister), 0);
+        cr_assert_eq(pod_names_find(listed, UID, now_ns, &name), 0);
+        cr_assert_eq(n_wants, 1, "the directory has its name alone");
+        cr_assert_str_eq(name.name, "cart");
+        cr_assert_str_eq(name.more, "");
+        cr_assert_eq(pod_names_take(listed, first, sizeof(first)), 0);
+        cr_assert_eq(pod_names_find(listed, UID, now_ns, &name), 0);
+        cr_assert_str_eq(name.name, "cart");
+        cr_assert_arr_eq(name.more, "k8s.pod.label.team\0a\0k8s.job.name\0b\0", 36);
+        cr_assert_eq(pod_names_find(listed, "77", now_ns, &name), 0);
+        cr_assert_str_eq(name.more, "");
+        cr_assert_eq(n_wants, 1);
+}
+
 /* @n: questions to the lister within @seconds, if a process of an unknown pod is met in each of them. */
 static void expect_wants(PodNames *listed, const unsigned *n_wants, unsigned seconds, unsigned n) {
         unsigned before = *n_wants;
