@@ -27,11 +27,12 @@ import tap
 PROGRAM = tap.BUILD_DIR / "collector"
 
 
-def config(receivers, exporters, signal):
-    """The Collector's file for one pipeline; @receivers, @exporters: options by name."""
-    return json.dumps({"receivers": receivers, "exporters": exporters, "service": {
+def config(receivers, exporters, signal, processors=None):
+    """The Collector's file for one pipeline; @receivers, @exporters, @processors: options by name."""
+    parts = {"receivers": receivers, "processors": processors or {}, "exporters": exporters}
+    return json.dumps({**parts, "service": {
         "telemetry": {"metrics": {"level": "none"}},
-        "pipelines": {signal: {"receivers": list(receivers), "exporters": list(exporters)}}}}, default=str)
+        "pipelines": {signal: {name: list(part) for name, part in parts.items()}}}}, default=str)
 
 
 def is_there():
