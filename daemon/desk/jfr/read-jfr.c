@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/base/util/text.h"
+#include "core/jfr/jfr.h"
+#include "core/jfr/mask.h"
 #include "desk/convert/format.h"
-#include "desk/jfr/jfr.h"
-#include "desk/jfr/mask.h"
 
 enum {
         MAX_TIMES = 1 << 20,            /* 12 to 20 bytes each, and 8 in the output */

@@ -9,7 +9,7 @@
 #include <criterion/criterion.h>
 #include <inttypes.h>
 
-#include "desk/jfr/jfr.h"
+#include "core/jfr/jfr.h"
 #include "jfr-maker.h"
 
 #define START_NS UINT64_C(1700000000000000000)

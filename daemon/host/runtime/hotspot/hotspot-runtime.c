@@ -252,7 +252,7 @@ static int name_here(HotspotState *state, const uint64_t *words, const HotspotFr
         return hotspot_frames(state->hotspot, words, &state->frames);
 }
 
-/* In the words of recordings (desk/jfr/), which readers know. */
+/* In the words of recordings (core/jfr/), which readers know. */
 static const char *const compilations[] = {
         [HOTSPOT_FRAME_INTERPRETED] = "interpreted",
         [HOTSPOT_FRAME_COMPILED] = "jit compiled",

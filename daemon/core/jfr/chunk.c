@@ -5,7 +5,7 @@
  * offset leads nowhere, the whole chunk is scanned.
  */
 
-#include "desk/jfr/chunk.h"
+#include "core/jfr/chunk.h"
 
 #include <errno.h>
 #include <string.h>

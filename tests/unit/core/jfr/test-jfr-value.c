@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-#include "desk/jfr/value.h"
+#include "core/jfr/value.h"
 
 /* As they stand in recordings: seven bits a byte, lowest first; a ninth byte has eight. */
 Test(jfr_value, reads_integers_of_every_length) {

@@ -5,7 +5,7 @@
  * before.
  */
 
-#include "desk/jfr/mask.h"
+#include "core/jfr/mask.h"
 #include "jfr-read.h"
 
 /* Whether the text stands in the recording, as that recording writes texts. */

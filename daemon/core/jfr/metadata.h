@@ -17,7 +17,7 @@
 
 #include "core/base/data/arena.h"
 #include "core/base/data/hashmap.h"
-#include "desk/jfr/value.h"
+#include "core/jfr/value.h"
 
 typedef enum JfrKind {
         JFR_STRUCT,

@@ -5,7 +5,7 @@
  * combination. The place is prefetched while the next events are read.
  */
 
-#include "desk/jfr/blocks.h"
+#include "core/jfr/blocks.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  * checkpoints. Values that stand in place of references are copied, since the bytes of events do not stay.
  */
 
-#include "desk/jfr/pool.h"
+#include "core/jfr/pool.h"
 
 #include <errno.h>
 

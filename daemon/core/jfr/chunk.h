@@ -17,7 +17,7 @@
  * own.
  */
 
-#include "desk/jfr/pool.h"
+#include "core/jfr/pool.h"
 
 /* Reads up to @size bytes from @offset. Return: how many. */
 typedef size_t (*JfrRead)(void *userdata, void *to, size_t size, uint64_t offset);

@@ -32,9 +32,9 @@
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
-#include "desk/jfr/profiles.h"
-#include "desk/jfr/recording.h"
-#include "desk/jfr/samples.h"
+#include "core/jfr/profiles.h"
+#include "core/jfr/recording.h"
+#include "core/jfr/samples.h"
 
 enum {
         MAX_TYPES = 1 << 16,

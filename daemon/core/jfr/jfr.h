@@ -13,7 +13,7 @@
 
 #include "core/base/util/text.h"
 #include "core/profile/window.h"
-#include "desk/jfr/chunk.h"
+#include "core/jfr/chunk.h"
 
 typedef struct JfrOptions {
         uint64_t start_ns, end_ns;      /* events in [start, end) count */

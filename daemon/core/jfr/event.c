@@ -5,7 +5,7 @@
  * over together.
  */
 
-#include "desk/jfr/event.h"
+#include "core/jfr/event.h"
 
 #include "core/base/data/intern.h"
 #include "core/base/util/macro.h"

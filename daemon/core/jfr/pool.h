@@ -14,7 +14,7 @@
  * constants then reads either.
  */
 
-#include "desk/jfr/metadata.h"
+#include "core/jfr/metadata.h"
 
 enum { JFR_SLACK = 16 };                /* bytes behind events and constants that may be read */
 

@@ -9,7 +9,7 @@
  */
 
 #include "core/profile/window.h"
-#include "desk/jfr/chunk.h"
+#include "core/jfr/chunk.h"
 
 enum { JFR_FRAME_CACHE_FIRST_BITS = 12, JFR_FRAME_CACHE_BITS = 17 };
 

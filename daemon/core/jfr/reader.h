@@ -9,9 +9,9 @@
  */
 
 #include "core/base/data/intern.h"
-#include "desk/jfr/constants.h"
-#include "desk/jfr/event.h"
-#include "desk/jfr/jfr.h"
+#include "core/jfr/constants.h"
+#include "core/jfr/event.h"
+#include "core/jfr/jfr.h"
 
 enum { JFR_SET_CACHE_BITS = 10 };
 

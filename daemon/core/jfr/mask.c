@@ -5,12 +5,12 @@
  * pool of strings.
  */
 
-#include "desk/jfr/mask.h"
+#include "core/jfr/mask.h"
 
 #include <errno.h>
 
 #include "core/base/util/macro.h"
-#include "desk/jfr/chunk.h"
+#include "core/jfr/chunk.h"
 
 /*
  * Limits of secrets in the pool of strings, where the JVM puts texts of 16 characters and more: each is

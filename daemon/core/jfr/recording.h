@@ -8,7 +8,7 @@
  * frames.
  */
 
-#include "desk/jfr/reader.h"
+#include "core/jfr/reader.h"
 
 /* The kind of the class + 1; 0 = none of them. */
 uint32_t jfr_recording_kind(const char *class_name);

@@ -11,7 +11,7 @@
  *     jdk.CPUTimeSample beside it             samples/count and execution_samples/count
  */
 
-#include "desk/jfr/profiles.h"
+#include "core/jfr/profiles.h"
 
 #include "core/base/util/macro.h"
 

@@ -6,7 +6,7 @@
  * sample.
  */
 
-#include "desk/jfr/samples.h"
+#include "core/jfr/samples.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
-#include "desk/jfr/blocks.h"
-#include "desk/jfr/profiles.h"
-#include "desk/jfr/recording.h"
+#include "core/jfr/blocks.h"
+#include "core/jfr/profiles.h"
+#include "core/jfr/recording.h"
 
 /* The sample of an event whose combination is new. */
 

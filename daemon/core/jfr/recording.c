@@ -9,7 +9,7 @@
  * for.
  */
 
-#include "desk/jfr/recording.h"
+#include "core/jfr/recording.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
-#include "desk/jfr/profiles.h"
+#include "core/jfr/profiles.h"
 
 enum { ABOUT_NONE, ABOUT_JVM, ABOUT_OS, ABOUT_CPU, ABOUT_SETTING, ABOUT_LIBRARY, ABOUT_LOST };
 

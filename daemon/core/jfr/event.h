@@ -9,7 +9,7 @@
  * put a value into a slot.
  */
 
-#include "desk/jfr/pool.h"
+#include "core/jfr/pool.h"
 
 /* In the order in which people see them. */
 typedef enum JfrMeasure {

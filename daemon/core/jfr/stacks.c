@@ -17,7 +17,7 @@
 #include "core/base/util/array.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
-#include "desk/jfr/constants.h"
+#include "core/jfr/constants.h"
 
 enum {
         MAX_BUILD_ID = 64,              /* bytes */

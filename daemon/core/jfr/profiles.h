@@ -7,7 +7,7 @@
  * One for each way of measuring that wrote events, with its names and its period.
  */
 
-#include "desk/jfr/reader.h"
+#include "core/jfr/reader.h"
 
 /* Whether times of samples of the group are kept. */
 bool jfr_group_is_timed(JfrGroup group);

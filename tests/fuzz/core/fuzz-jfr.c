@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/otlp/encode.h"
-#include "desk/jfr/jfr.h"
-#include "desk/jfr/mask.h"
+#include "core/jfr/jfr.h"
+#include "core/jfr/mask.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

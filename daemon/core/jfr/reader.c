@@ -4,7 +4,7 @@
  * Notes the first mistake of a recording; later ones follow from it.
  */
 
-#include "desk/jfr/reader.h"
+#include "core/jfr/reader.h"
 
 #include <stdarg.h>
 #include <stdio.h>

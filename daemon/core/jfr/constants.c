@@ -5,7 +5,7 @@
  * to a limited depth.
  */
 
-#include "desk/jfr/constants.h"
+#include "core/jfr/constants.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
  *                                   tell:     new | timed | sum | about    into a block
  */
 
-#include "desk/jfr/reader.h"
+#include "core/jfr/reader.h"
 
 typedef enum JfrSeenKind {
         /* an event of a new combination, which gets the place; what was there moves one on */

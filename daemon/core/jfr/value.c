@@ -4,7 +4,7 @@
  * Decodes strings in each of their encodings into UTF-8, with a check of every length.
  */
 
-#include "desk/jfr/value.h"
+#include "core/jfr/value.h"
 
 static JfrString utf16(JfrCursor *cursor) {
         JfrString string = { .encoding = JFR_STRING_UTF16, .compressed = cursor->compressed };

@@ -7,7 +7,7 @@
  * either. Fields that take no bytes are dropped, so that passing over a value costs no more than its bytes,
  * whatever the metadata says.
  */
-#include "desk/jfr/metadata.h"
+#include "core/jfr/metadata.h"
 
 #include <errno.h>
 
