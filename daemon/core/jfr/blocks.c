@@ -137,6 +137,10 @@ static _always_inline_ void add_sample(JfrBlocks *blocks, const JfrBlock *block,
         JfrHash hash;
 
         blocks->reader->current.class_counts[class].n_read++;
+        if (offset < blocks->reader->from) {
+                blocks->reader->current.class_counts[class].n_out_of_time++;
+                return;
+        }
         if (!data || !jfr_plan_hash(plan, data, end, numbers, &hash)) {
                 note_short(blocks, class, offset);
                 return;

@@ -59,6 +59,7 @@ int jfr_chunk_open(const JfrInput *input, uint64_t offset, JfrChunk *chunk) {
                              .metadata = be64(header + 24), .start_ns = MAX(be64(header + 32), 1u),
                              .duration_ns = be64(header + 40),
                              .start_ticks = be64(header + 48), .ticks_per_second = be64(header + 56),
+                             .generation = header[64],
                              .compressed = header[67] & COMPRESSED };
         size = be64(header + 8);
         chunk->cut = size < sizeof(header) || size > input->size - offset;

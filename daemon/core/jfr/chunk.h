@@ -43,11 +43,14 @@ typedef struct JfrChunk {
         uint64_t start_ns, duration_ns; /* since 1970 */
         uint64_t start_ticks, ticks_per_second;
         bool compressed;
+        uint8_t generation;             /* from JDK 14 on: JFR_GENERATION_*, else a count of flushes */
         bool cut;                       /* the header says that the chunk is longer, or was not finished */
 } JfrChunk;
 
 enum {
         JFR_HEADER_SIZE = 68,
+        JFR_GENERATION_COMPLETE = 0,
+        JFR_GENERATION_MOVING = 255,    /* the header is being written */
         JFR_MAX_METADATA = 16 << 20,
         JFR_EVENT_BUFFER = 256 << 10,   /* longer events are none of ours */
         JFR_PIECE = 64 << 10,           /* read at once, unless an event is longer */

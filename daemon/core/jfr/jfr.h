@@ -18,6 +18,8 @@
 typedef struct JfrOptions {
         uint64_t start_ns, end_ns;      /* events in [start, end) count */
         bool start_relative, end_relative;      /* … counted from the first chunk's start */
+        uint64_t from;                  /* place in the first chunk: events before it were read earlier */
+        bool no_time;                   /* leave out what is of the CPU's time, the clock's, and of waits */
         bool timestamps;                /* keep times */
         uint64_t max_times;             /* … until the window has so many events, then none; 0 = no limit */
         bool arguments;                 /* command lines become attributes */
@@ -54,6 +56,9 @@ enum {
         JFR_E_DAMAGED,                  /* @problem says where; everything readable is in the window */
         JFR_E_FULL,                     /* a cap of the window is reached: the rest is missing */
 };
+
+/* Whether a profile with this type may come of a recording that is read with `no_time`. */
+bool jfr_type_is_without_time(const char *type);
 
 /* The place of a profile among others: time of CPUs, of the clock, waits, locks, allocations, the rest. */
 unsigned jfr_profile_rank(const Window *window, const WindowProfile *profile);

@@ -69,6 +69,24 @@ bool jfr_group_is_timed(JfrGroup group) {
         return measures[groups[group].measure].timed;
 }
 
+static bool is_of_time(JfrMeasure measure) {
+        return measure == JFR_CPU || measure == JFR_WALL || measure == JFR_WAIT;
+}
+
+bool jfr_group_is_of_time(JfrGroup group) {
+        return is_of_time(groups[group].measure);
+}
+
+bool jfr_type_is_without_time(const char *type) {
+        for (unsigned i = 0; i < JFR_N_MEASURES; i++)
+                if (!strcmp(type, measures[i].type))
+                        return !is_of_time((JfrMeasure)i);
+        for (unsigned i = 0; i < JFR_N_GROUPS; i++)
+                if (!strcmp(type, groups[i].type))
+                        return !is_of_time(groups[i].measure);
+        return false;
+}
+
 /* Of profiles by their names, as these are what the window has; what async-profiler was told is the last. */
 unsigned jfr_profile_rank(const Window *window, const WindowProfile *profile) {
         const char *type = window_get_string(window, profile->names.type, NULL);

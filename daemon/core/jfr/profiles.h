@@ -12,6 +12,9 @@
 /* Whether times of samples of the group are kept. */
 bool jfr_group_is_timed(JfrGroup group);
 
+/* Whether it is of the CPU's time, the clock's, or of waits. */
+bool jfr_group_is_of_time(JfrGroup group);
+
 /*
  * The group of an event with these slots: its type's, but for samples of the wall clock that async-profiler
  * wrote as others.

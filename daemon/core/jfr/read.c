@@ -73,6 +73,8 @@ static int plan_class(JfrReader *reader, const JfrClass *class) {
         int r;
 
         state->about = jfr_recording_kind(class->name);
+        if (type && reader->options->no_time && jfr_group_is_of_time(type->group))
+                type = NULL;
         if (type && reader->current.n_plans < jfr_n_event_types) {
                 if (!jfr_plan_make(plan, type, class, &reader->current.pools, reader->n_chunks)) {
                         state->plan = plan;
@@ -208,6 +210,7 @@ static int read_chunks(JfrReader *reader) {
                         break;
                 }
                 reader->current.chunk = &chunk;
+                reader->from = reader->n_chunks ? 0 : reader->options->from;
                 if (!reader->n_chunks++)
                         set_times(reader);
                 if (r == JFR_CHUNK_E_VERSION)

@@ -160,6 +160,7 @@ typedef struct JfrReader {
         JfrResult *result;
         Text *problem;
         uint64_t start_ns, end_ns;      /* events in between count */
+        uint64_t from;                  /* … from this place of the chunk on */
         bool timed;
         JfrChunkState current;
         uint32_t n_chunks;
