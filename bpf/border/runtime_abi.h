@@ -521,13 +521,13 @@ struct beam_process {
         uint16_t registered;            /* in a process: what it is registered as; 0 = nothing */
         uint16_t initial;               /* module, function and arity that it began with */
         /*
-         * Where each one's C code is called from. Behind these are dirty schedulers, by beam_dirty(), as many as
-         * there is room for.
+         * Where each one's C code is called from. Behind these are dirty schedulers, by beam_dirty(), as many
+         * as there is room for.
          */
         uint64_t registers[BEAM_MAX_SCHEDULERS];
 };
 
-/* Bits of a thread pointer by which a dirty scheduler is looked for. Its struct says whether it is that one's. */
+/* Bits of a thread pointer that a dirty scheduler is looked for by. Its struct says whose it is. */
 static inline uint64_t beam_dirty_bits(uint64_t pointer) {
         return (pointer >> 6 ^ pointer >> BEAM_DIRTY_BITS) & ((1u << BEAM_DIRTY_BITS) - 1);
 }

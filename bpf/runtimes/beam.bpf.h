@@ -25,8 +25,8 @@
  * of the three does, functions behind them may not be its callers, and are left out.
  *
  * Long work, of NIFs and of the collector, is done by dirty schedulers. Their threads never run code of the
- * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a thread
- * is whole, that of its process follows.
+ * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a
+ * thread is whole, that of its process follows.
  *
  * Frames are told as pc and cookie; names are the daemon's. So is which process of Erlang runs: its pid, and
  * the atom that it is registered as, else the function that it began with. Includes nothing, as python.bpf.h.
