@@ -4,8 +4,8 @@
 /*
  * Receiver
  *
- * The other end of OTLP/HTTP: takes POST …/v1development/profiles (any base path), or another signal's path, as
- * protobuf or JSON, plain or gzip, and hands each whole, expanded body to a
+ * The other end of OTLP/HTTP: takes POST …/v1development/profiles (any base path), or the path of another
+ * signal, as protobuf or JSON, plain or gzip, and hands each whole, expanded body to a
  * callback, which decides the answer. Everything about HTTP is here and nothing about
  * what a request means. Runs on the caller's event loop, in its thread.
  *
@@ -56,7 +56,10 @@ typedef struct ReceiverQuestion {
         const char *accept, *authorization;
 } ReceiverQuestion;
 
-/* Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP status. */
+/*
+ * Answers any request on its own, without a body: @page gets the text, *typep its media type. Return: HTTP
+ * status.
+ */
 typedef int (*ReceiverPage)(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata);
 
 typedef struct ReceiverConfig {

@@ -4,10 +4,11 @@
 /*
  * Window Filter
  *
- * Chooses samples of a closed window: by process, service, thread, span, trace, operation, coroutine, time, and
- * by how long a span of the trace lasted. Words of one kind are alternatives; all kinds must match. Rows that samples share (a resource, a
- * link, a set of attributes) are judged once, when a sample first has them. Words are compared as text: a
- * number is the id (process.pid, thread.id …), anything else a glob on the name.
+ * Chooses samples of a closed window: by process, service, thread, span, trace, operation, coroutine, time,
+ * and by how long a span of the trace lasted. Words of one kind are alternatives; all kinds must match. Rows
+ * that samples share (a resource, a link, a set of attributes) are judged once, when a sample first has them.
+ * Words are compared as text: a number is the id (process.pid, thread.id …), anything else a glob on the
+ * name.
  */
 
 #include <stdbool.h>
@@ -37,8 +38,8 @@ typedef struct FilterOptions {
         FilterWords coroutines;         /* id, probe id, number of the station, or name of a task */
         FilterWords types;              /* globs on the type of measurement: samples, suspended … */
         /*
-         * Traces with a span that reaches over more than this (span-reach.h), all of each trace; 0 = any sample.
-         * `operations` are then those of such a span, and not of each sample.
+         * Traces with a span that reaches over more than this (span-reach.h), all of each trace; 0 = any
+         * sample. `operations` are then those of such a span, and not of each sample.
          */
         uint64_t slower_ns;
         /* The operation of a link by a list of spans, or NULL. May itself be NULL. */

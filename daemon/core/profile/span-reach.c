@@ -81,8 +81,11 @@ int span_reach_slow_traces(const Window *window, uint64_t least_ns, SpanReachMea
                 if (reaches[i].is_meant && span_reach_ns(&reaches[i]) > least_ns)
                         memcpy(traces[n_slow++], window_get_link(window, i)->trace_id, TRACE_BYTES);
         qsort(traces, n_slow, TRACE_BYTES, by_trace);
-        for (uint32_t i = 1; i < n && n_slow; i++)
-                links[i] = bsearch(window_get_link(window, i)->trace_id, traces, n_slow, TRACE_BYTES, by_trace);
+        for (uint32_t i = 1; i < n && n_slow; i++) {
+                const WindowLink *link = window_get_link(window, i);
+
+                links[i] = bsearch(link->trace_id, traces, n_slow, TRACE_BYTES, by_trace);
+        }
         *linksp = take(links);
         return 0;
 }

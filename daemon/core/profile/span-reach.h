@@ -19,8 +19,8 @@ typedef struct SpanReach {
 typedef bool (*SpanReachMeans)(void *userdata, const WindowSample *sample);
 
 /*
- * One for each link of a closed window, by its number; the caller's. @means: NULL = of each sample. Return: 0,
- * -ENOMEM.
+ * One for each link of a closed window, by its number; the caller's. @means: NULL = of each sample. Return:
+ * 0, -ENOMEM.
  */
 int span_reaches(const Window *window, SpanReachMeans means, void *userdata, SpanReach **reachesp);
 
@@ -29,8 +29,8 @@ static inline uint64_t span_reach_ns(const SpanReach *reach) {
 }
 
 /*
- * *linksp: for each link, whether its trace has a span that is meant and reaches over more than @least_ns; the
- * caller's. Return: 0, -ENOMEM.
+ * *linksp: for each link, whether its trace has a span that is meant and reaches over more than @least_ns;
+ * the caller's. Return: 0, -ENOMEM.
  */
 int span_reach_slow_traces(const Window *window, uint64_t least_ns, SpanReachMeans means, void *userdata,
                            bool **linksp);

@@ -6,8 +6,8 @@
  *     POST /recorder/close ─▶ GET /recorder/list/trace/… ─▶ GET /recorder/get/N, one after the other
  *                                      ─▶ a file without a name, framed ─▶ convert: filter, names, writer
  *
- * Without -o the daemon itself ships it: POST /recorder/keep/trace/… With --slower-than what it has is read here
- * first, as with -o, for the traces that are meant, and it ships each of these.
+ * Without -o the daemon itself ships it: POST /recorder/keep/trace/… With --slower-than what it has is read
+ * here first, as with -o, for the traces that are meant, and it ships each of these.
  *
  * The daemon knows which windows have a trace; which samples of them are meant is decided here, by the
  * filters that `report` and `convert` have. A window that goes while it is asked for is counted and said.

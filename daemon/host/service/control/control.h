@@ -6,8 +6,8 @@
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
  * /status.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause and /resume), and the harmless
- * part of it, if wanted, on a port for Prometheus: with a token, POST /recorder/keep/…, too. control-client.c is the
- * client.
+ * part of it, if wanted, on a port for Prometheus: with a token, POST /recorder/keep/…, too. control-client.c
+ * is the client.
  */
 
 #include <stdbool.h>

@@ -88,6 +88,10 @@ static bool take_pair(RecorderAsk *ask, const char *word, const char *value) {
                 !text_u64(value, UINT64_MAX, &query->end_ns);
 }
 
+static const char *word_of(const RecorderAsk *ask) {
+        return ask->query.has_trace ? "trace" : ask->has_span ? "span" : ask->pid ? "process" : "time";
+}
+
 int recorder_ask_parse(const char *path, RecorderAsk *askp) {
         RecorderAsk ask = { .query.end_ns = UINT64_MAX };
         char word[VALUE_MAX], value[VALUE_MAX];
@@ -96,7 +100,7 @@ int recorder_ask_parse(const char *path, RecorderAsk *askp) {
                 if (!take_part(&path, word) || !take_part(&path, value) || !take_pair(&ask, word, value))
                         return RECORDER_ASK_E_MALFORMED;
         if (!*ask.reason)
-                strcpy(ask.reason, ask.query.has_trace ? "trace" : ask.has_span ? "span" : ask.pid ? "process" : "time");
+                strcpy(ask.reason, word_of(&ask));
         *askp = ask;
         return 0;
 }

@@ -29,7 +29,8 @@ typedef struct RecorderAsk {
         uint8_t span_id[8];
         uint32_t pid;                   /* 0 = any */
         uint64_t last_s;                /* 0 = query.start_ns says it; recorder_ask_begin() */
-        char reason[RECORDER_REASON_SIZE];      /* as asked, or the word that says most: trace, span, process, time */
+        /* as asked, or the word that says most: trace, span, process, time */
+        char reason[RECORDER_REASON_SIZE];
 } RecorderAsk;
 
 enum {

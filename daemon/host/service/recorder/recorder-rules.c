@@ -9,9 +9,10 @@
  *
  * No span is judged while it has samples, so that what it did at its end is kept, too.
  *
- * What is usual: of each operation a histogram of lengths, in steps of an eighth of a power of two, halved when
- * it is large, so that it follows. The 99th percentile is the end of its step, which is too long by an eighth at
- * most: who is above it is so surely. Spans without a sample are in no histogram, as they are in no profile.
+ * What is usual: of each operation a histogram of lengths, in steps of an eighth of a power of two, halved
+ * when it is large, so that it follows. The 99th percentile is the end of its step, which is too long by an
+ * eighth at most: who is above it is so surely. Spans without a sample are in no histogram, as they are in no
+ * profile.
  */
 
 #include "host/service/recorder/recorder-rules.h"
@@ -58,7 +59,7 @@ typedef struct RuleTable {
 } RuleTable;
 
 struct RecorderRules {
-        RuleTable tables[2];            /* of the spans before, and of those that go on: changed each window */
+        RuleTable tables[2];            /* spans before, and those that go on: changed each window */
         int before;
         Intern operations;
         RuleUsual *usual;

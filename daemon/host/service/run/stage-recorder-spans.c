@@ -5,7 +5,7 @@
  * receiver of OTLP spans, so that a Collector's tail_sampling needs nothing but one more exporter.
  *
  *     Collector: tail_sampling ─▶ otlp_http ─▶ POST /v1/traces, with a token ─▶ ids of traces alone
- *                                                   ─▶ as the window closes: the recorder ships what it has of them
+ *                       ─▶ as the window closes: the recorder ships what it has of them
  *
  * A trace is chosen when it is over, so the window that has its end is open or closed by then: it need not be
  * ended for it. Spans themselves are not looked at, and go nowhere.
@@ -51,7 +51,8 @@ static void on_id(void *userdata, const uint8_t id[static 16]) {
         keeps->later[keeps->n_later++] = ask;
 }
 
-static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, size_t why_size, void *userdata) {
+static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, size_t why_size,
+                                  void *userdata) {
         if (!request->json && !otlp_trace_ids(request->data, request->size, on_id, userdata))
                 return RECEIVER_TAKEN;
         snprintf(why, why_size, "spans are taken as protobuf");
