@@ -25,6 +25,7 @@ LABELS = {                      # of what is printed by hand
     "spanprof_span_cpu_seconds_total": "service, operation",
     "spanprof_outside_span_cpu_seconds_total": "service",
     "spanprof_split_span_cpu_seconds": "service",
+    "spanprof_without_room_total": "user",
     "spanprof_certificate_end_seconds": "receiver, certificate",
 }
 

@@ -390,11 +390,9 @@ void debug_fetcher_collect(DebugFetcher *fetcher) {
         stat_add(COUNTER_DEBUGINFOD_FAILED, report.n[DEBUGINFOD_E_FAILED]);
         stat_add(COUNTER_DEBUGINFOD_DROPPED, report.n_dropped);
         stat_add(COUNTER_DEBUGINFOD_BYTES, report.n_bytes);
-        if (report.n_dropped) {
-                fetcher->told_shares.n_untold += report.n_dropped - 1;
-                shares_tell(&fetcher->told_shares, "debug files that servers are asked for", &report.dropped,
-                            clock_monotonic_ns());
-        }
+        if (report.n_dropped)
+                shares_tell_of(&fetcher->told_shares, "debug files that servers are asked for",
+                               &report.dropped, report.n_dropped, clock_monotonic_ns());
         if (*problem && strcmp(problem, fetcher->told) != 0)
                 log_warning("debuginfod: %s", problem);
         memcpy(fetcher->told, problem, sizeof(fetcher->told));

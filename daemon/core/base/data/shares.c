@@ -261,8 +261,44 @@ void share_take_turn(Shares *shares, Share *share) {
                 share->turn = shares->n_turns;
 }
 
+/* ---- what is told ---- */
+
+static struct {
+        ShareUser items[SHARES_MAX_USERS];
+        size_t n;
+        uint64_t n_others;
+} users;
+
+/* The place of a user; at the cap that of the one with fewest, which is one of the others from now on. */
+static ShareUser *place_of(uint32_t user) {
+        ShareUser *least = users.items;
+
+        for (size_t i = 0; i < users.n; i++) {
+                if (users.items[i].user == user)
+                        return &users.items[i];
+                if (users.items[i].n < least->n)
+                        least = &users.items[i];
+        }
+        if (users.n < SHARES_MAX_USERS)
+                least = &users.items[users.n++];
+        users.n_others += least->n;
+        *least = (ShareUser){ .user = user };
+        return least;
+}
+
+const ShareUser *shares_users(size_t *np, uint64_t *othersp) {
+        *np = users.n;
+        *othersp = users.n_others;
+        return users.items;
+}
+
 bool shares_tell(Shares *shares, const char *what, const ShareOwner *owner, uint64_t now_ns) {
-        shares->n_untold++;
+        return shares_tell_of(shares, what, owner, 1, now_ns);
+}
+
+bool shares_tell_of(Shares *shares, const char *what, const ShareOwner *owner, uint64_t n, uint64_t now_ns) {
+        place_of(owner->user)->n += n;
+        shares->n_untold += n;
         if (shares->told_ns && now_ns - shares->told_ns < TELL_NS)
                 return false;
         log_warning("%s: %" PRIu64 " without room, the last one of process %" PRIu64 " of user %u, which has more "

@@ -109,3 +109,20 @@ void share_take_turn(Shares *shares, Share *share);
  * @what: the table, for people. Return: whether it was said.
  */
 bool shares_tell(Shares *shares, const char *what, const ShareOwner *owner, uint64_t now_ns);
+
+/* The same of @n entries. */
+bool shares_tell_of(Shares *shares, const char *what, const ShareOwner *owner, uint64_t n, uint64_t now_ns);
+
+enum { SHARES_MAX_USERS = 32 };
+
+/* A user whose entries gave way or were refused, in whatever table. */
+typedef struct ShareUser {
+        uint32_t user;
+        uint64_t n;
+} ShareUser;
+
+/*
+ * Those that the process has told of, in one thread, *np of them. @othersp: entries of users that had fewest,
+ * and found no room here.
+ */
+const ShareUser *shares_users(size_t *np, uint64_t *othersp);

@@ -12,11 +12,13 @@
 #include <string.h>
 
 #include "core/base/data/json-writer.h"
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/rights.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
 #include "core/build-revision.h"
+#include "host/sampling/process/identity.h"
 #include "host/sampling/sample/machine.h"
 #include "host/service/config/config-effective.h"
 #include "host/service/control/nameless.h"
@@ -194,6 +196,26 @@ static void append_files(Text *text, const KernelFiles *files) {
                                     kernel_file_name(file), !kernel_file_is_hidden(files->states[file]));
 }
 
+/* Appends a series for each user that had to give way; IDENTITY_NOBODY is one whose processes are gone. */
+static void append_users(Text *text) {
+        uint64_t n_others;
+        size_t n;
+        const ShareUser *users = shares_users(&n, &n_others);
+
+        if (!n)
+                return;
+        text_printf(text, "# HELP spanprof_without_room_total Entries of tables with shares that gave way or were refused, by user; the log has the table\n"
+                          "# TYPE spanprof_without_room_total counter\n");
+        for (size_t i = 0; i < n; i++) {
+                if (users[i].user == IDENTITY_NOBODY)
+                        text_printf(text, "spanprof_without_room_total{user=\"unknown\"} ");
+                else
+                        text_printf(text, "spanprof_without_room_total{user=\"%u\"} ", users[i].user);
+                text_printf(text, "%" PRIu64 "\n", users[i].n);
+        }
+        text_printf(text, "spanprof_without_room_total{user=\"other\"} %" PRIu64 "\n", n_others);
+}
+
 /* ---- CPU of spans ---- */
 
 typedef struct SpanCpuPage {
@@ -290,6 +312,7 @@ static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) 
         for (enum counter counter = 0; counter < COUNTER_N; counter++)
                 if (is_first(counter))
                         append_family(text, counter);
+        append_users(text);
         append_gauges(text, metrics);
         if (metrics->files)
                 append_files(text, metrics->files);

@@ -121,7 +121,10 @@ class Neighbours(groups.Neighbours):
     def test_more_files_than_are_known_at_once(self):
         directories = [self.files(8000, b"no program") for _ in range(3)]
         self.compare(lambda place: [self.child(place, "hostile", "crowd", 8000, one) for one in directories],
-                     lambda _, value: value("spanprof_objects_total", result="over_cap") > 0)
+                     lambda _, value: value("spanprof_objects_total", result="over_cap") > 0 and
+                     value("spanprof_without_room_total", user=str(groups.ATTACKER)) > 0,
+                     lambda result: self.assertRegex(result.log, r"files that are mapped as code: \d+ without room, the "
+                                                     rf"last one of process \d+ of user {groups.ATTACKER}, "))
 
     def test_forged_programs_of_go_without_end(self):
         """Each is long to read, and gone before the next one comes: the time for them is their user's."""

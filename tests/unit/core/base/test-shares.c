@@ -230,6 +230,31 @@ Test(shares, are_told_at_once_and_then_once_an_hour) {
         shares_deinit(&shares);
 }
 
+Test(shares, are_counted_by_user_in_bounded_memory) {
+        const ShareUser *users;
+        ShareOwner owner = { 1, 1000, 11 };
+        Shares first = { 0 }, second = { 0 };
+        uint64_t n_others, sum = 0;
+        size_t n;
+
+        shares_tell_of(&first, "things", &owner, 5, 1);
+        shares_tell(&second, "others", &owner, 1);
+        users = shares_users(&n, &n_others);
+        cr_assert_eq(n, 1);
+        cr_assert_eq(users[0].user, 1000);
+        cr_assert_eq(users[0].n, 6);
+        for (owner.user = 2000; owner.user < 2100; owner.user++)
+                shares_tell(&first, "things", &owner, 1);
+        users = shares_users(&n, &n_others);
+        cr_assert_eq(n, SHARES_MAX_USERS);
+        for (size_t i = 0; i < n; i++)
+                sum += users[i].n;
+        cr_assert_eq(sum + n_others, 106);
+        cr_assert_eq(users[0].n, 6, "who has most stays");
+        shares_deinit(&first);
+        shares_deinit(&second);
+}
+
 Test(shares, are_told_no_sooner_because_all_was_given_back) {
         const ShareOwner owner = { 1, 1000, 11 };
         Shares shares = { 0 };
