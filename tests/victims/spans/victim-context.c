@@ -2,7 +2,7 @@
 /*
  * victim-context LIBRARY|- BEFORE AFTER: threads with contexts of their own
  *
- * Every thread burns the CPU for one ms in five. BEFORE of them start at once, AFTER of them once the library
+ * Every thread burns the CPU for one ms in ten. BEFORE of them start at once, AFTER of them once the library
  * (or, with -, the executable) has given them the variable otel_thread_ctx_v1. Each one's context follows
  * from its id alone: trace id 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3
  * as "/route/N", 1 = id % 2 as "even" or "odd". The first of each group never touches the variable. Prints
@@ -111,7 +111,7 @@ static void fill(struct record *record, unsigned int tid) {
 STEP void context_burn(void (*until)(void *));
 
 STEP void context_burn(void (*until)(void *)) {
-        const struct timespec rest = { .tv_nsec = 4000000 };
+        const struct timespec rest = { .tv_nsec = 9000000 };
 
         KEEP_FRAME();
         for (unsigned int n = 1; set == until; n++) {

@@ -67,8 +67,8 @@ class Workers(session.TestCase):
         return run, first
 
     def omit(self, n):
-        """A victim without frame pointers in a file of its own, which the daemon cannot know yet. It rests: some
-        of them wait for each other's files."""
+        """A victim without frame pointers in a file of its own, which the daemon cannot know yet. It rests:
+        some of them wait for each other's files."""
         path = self.directory() / f"{PREFIX}-{n}"
         shutil.copy(tap.VICTIMS / "victim-omit", path)
         child = self.spawn([path, "depth", "30"], env={**os.environ, "VICTIM_RESTS": "1"})
