@@ -15,6 +15,7 @@ enum {
         RBX = 3, RSP = 4, RBP = 5, NO_REGISTER = 16,
         BH = 7,                         /* among registers of bytes, without REX */
         FORM_INVALID = 1, FORM_MODRM = 2, FORM_BYTE = 4, FORM_WORD = 8,        /* FORM_WORD: 4 bytes, or 2 */
+        FORM_ADDRESS = 16,              /* 8 bytes */
         BASE_RIP = 17, BASE_NONE = 18,
 };
 
@@ -117,8 +118,10 @@ static uint8_t find_form_first(uint8_t op, uint8_t digit) {
         }
         switch (op) {
         case 0x60 ... 0x62: case 0x82: case 0x9a: case 0xce: case 0xd4 ... 0xd6: case 0xea: case 0xf1:
-        case 0x67: case 0xa0 ... 0xa3: case 0xca: case 0xcb: case 0xcf:
+        case 0x67: case 0xca: case 0xcb: case 0xcf:
                 return FORM_INVALID;
+        case 0xa0 ... 0xa3:
+                return FORM_ADDRESS;
         case 0x8f:
                 return digit ? FORM_INVALID : FORM_MODRM;
         case 0x63: case 0x84 ... 0x8e: case 0xd0 ... 0xd3: case 0xd8 ... 0xdf: case 0xfe: case 0xff:
@@ -236,6 +239,8 @@ static bool take_immediate(Work *work, uint8_t form) {
                 return take(work, 2, &work->immediate);
         if (work->map == 0 && work->opcode == 0xc8)
                 return take(work, 2, &work->immediate) && take(work, 1, &work->displacement);
+        if (form & FORM_ADDRESS)
+                return take(work, 8, &work->immediate);
         if (form & FORM_BYTE)
                 return take(work, 1, &work->immediate);
         return !(form & FORM_WORD) || take(work, size, &work->immediate);

@@ -83,6 +83,16 @@ Test(scan, follows_the_stack) {
         cr_expect_eq(at[10], 8);
 }
 
+/* push %rbx; movabs %rax,0x53c35b0000000053; pop %rbx; ret: as fpc stores variables. */
+Test(scan, knows_addresses_of_eight_bytes) {
+        const int *at = SCAN("\x53\x48\xa3\x53\x00\x00\x00\x00\x5b\xc3\x53\x5b\xc3");
+
+        cr_expect_eq(at[0], 8);
+        for (int i = 1; i < 12; i++)
+                cr_expect_eq(at[i], 16, "byte %d", i);
+        cr_expect_eq(at[12], 8);
+}
+
 Test(scan, refuses_a_return_from_elsewhere) {
         const int *at = SCAN("\x53\xc3");
 
