@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs of many languages, each with main → top → mid → hot: nearly all stacks are whole and have these
-names, and none skips a caller. With --long each language of LANGUAGES, else those with `usual`.
+names, and none skips a caller. With --long each language of LANGUAGES, else those with `usual`. Interpreters
+that nobody reads have whole stacks of their own functions.
 
 docs/RUNTIMES.md has a row for each, which check-languages.py holds against this list."""
 import oracle
 
 oracle.enter()
 
+import collections
 import dataclasses
 import pathlib
 import re
 import subprocess
+import unittest
 
+import debian
+import otlp_read
 import session
 import tap
 
@@ -192,6 +197,40 @@ end
 work = Work.new
 120.times { work.top }
 """
+PASCAL = """
+program victim;
+var sink: int64; n: integer;
+procedure hot;
+var s, i: int64;
+begin
+  s := 0;
+  for i := 0 to 2000000 do s := (s * 31 + i) mod 65521;
+  sink := s;
+end;
+procedure mid; begin hot; sink := sink + 1; end;
+procedure top; begin mid; sink := sink + 1; end;
+begin
+  for n := 1 to 120 do top;
+end.
+"""
+ZIG = """
+var sink: u64 = 0;
+noinline fn hot() void {
+    var s: u64 = 0;
+    var i: u64 = 0;
+    while (i < 2000000) : (i += 1) s = (s *% 31 +% i) % 65521;
+    @as(*volatile u64, &sink).* = s;
+}
+noinline fn mid() void { hot(); @as(*volatile u64, &sink).* += 1; }
+noinline fn top() void { mid(); @as(*volatile u64, &sink).* += 1; }
+pub fn main() void {
+    var n: u32 = 0;
+    while (n < 120) : (n += 1) top();
+}
+"""
+# a compiler that PyPI has
+ZIG_BUILD = "python3 -m venv venv && venv/bin/pip install -q ziglang==0.17.1 && " \
+            "venv/bin/python -m ziglang build-exe -O ReleaseFast -fno-strip --name program a.zig"
 
 LANGUAGES = {
     "C": Language("gcc", ("a.c", C), ["main", "top", "mid", "hot"],
@@ -216,19 +255,65 @@ LANGUAGES = {
     "Nim": Language("nim", ("program.nim", NIM),
                     ["NimMainInner", r"program\.top", r"program\.mid", r"program\.hot"],
                     ["nim", "c", "-d:release", "--hints:off", "--nimcache:cache", "program.nim"]),
+    "Pascal": Language("fpc", ("a.pas", PASCAL),
+                       ["main", r"P\$VICTIM_\$\$_TOP", r"P\$VICTIM_\$\$_MID", r"P\$VICTIM_\$\$_HOT"],
+                       ["fpc", "-g", "-O1", "-oprogram", "a.pas"]),
+    "Zig": Language("python3", ("a.zig", ZIG), [r"a\.main", r"a\.top", r"a\.mid", r"a\.hot"],
+                    ["sh", "-c", ZIG_BUILD]),
     "Crystal": Language("crystal", ("a.cr", CRYSTAL),
                         ["__crystal_main", r"\*Work#top:Int64", r"\*Work#mid:Int64", r"\*Work#hot:Int64"],
                         ["crystal", "build", "--release", "-o", "program", "a.cr"]),
 }
 
+# tool, what runs until it is ended; nobody reads their functions, and each calls C from main() on
+INTERPRETERS = {
+    "Perl": ["perl", "-e", "sub hot { my $s = 0; $s = ($s * 31 + $_) % 65521 for 0 .. 300000; $s } hot() for 1 .. 60"],
+    "Lua": ["lua5.4", "-e", "for n = 1, 200 do local s = 0 for i = 0, 300000 do s = (s * 31 + i) % 65521 end end"],
+    "Tcl": ["tclsh", "a.tcl"],
+}
+TCL = "proc hot {} { for {set i 0} {$i < 100000} {incr i} { set s [expr {($i * 31 + 7) % 65521}] } }\n" \
+      "for {set n 0} {$n < 60} {incr n} hot\n"
+
 
 class Languages(session.TestCase):
-    def record(self, words, where):
-        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "--kernel-stacks=off", "-o", "x.folded", "--", *words],
+    def record(self, words, where, file):
+        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "--kernel-stacks=off", "-o", file, "--", *words],
                            env=session.clean_environment(), cwd=where)
         self.assertEqual(child.wait(), 0, child.err)
+
+    def rows(self, words, where):
+        self.record(words, where, "x.folded")
         rows = [line.rsplit(" ", 1) for line in (where / "x.folded").read_text().splitlines()]
         return [(stack.split(";"), int(n)) for stack, n in rows]
+
+    @unittest.skipUnless(tap.LONG, "of --long")
+    def test_haskell(self):
+        """
+        A program of Debian that GHC has compiled. Its C code has rows, and stacks from there are whole. Code
+        of Haskell has none, nor a stack that C knows: it ends a stack, which says so, and is in no whole one.
+        """
+        def make(root):
+            with debian.Suite("bookworm") as suite:
+                suite.unpack(["hledger"], root, "./usr/bin/hledger")
+
+        program = debian.kept("haskell", "usr/bin/hledger", make, lambda root: None)
+        if not program:
+            tap.skip("machine: no package of hledger")
+        where = self.directory()
+        (where / "a.journal").write_text("".join(
+            f"2024-{i % 12 + 1:02}-{i % 28 + 1:02} a\n    b{i % 50}  ${i % 1000}\n    c\n\n" for i in range(20000)))
+        self.record([program, "-f", "a.journal", "bal"], where, "x.otlp")
+        said = self.run_command(["readelf", "--wide", "--debug-dump=frames", program], timeout=300).stdout
+        described = [(int(start, 16), int(end, 16)) for start, end in re.findall(r" pc=(\w+)\.\.(\w+)", said)]
+        found = collections.Counter()
+        for sample in otlp_read.samples(where / "x.otlp"):
+            own = [frame.address for frame in sample.frames if frame.path.endswith("/hledger")]
+            is_described = all(any(start <= at < end for start, end in described) for at in own)
+            found[sample.attributes.get("profile.stack.truncated"), is_described] += bool(own)
+        self.assertGreater(sum(found.values()), 200, found)
+        self.assertGreater(found[None, True], 50, found)
+        self.assertEqual(found[None, False], 0, found)
+        self.assertGreater(found[None, True] + found["no_rows", False], RIGHT * sum(found.values()), found)
 
     def judge(self, rows, chain):
         """Samples below hot(), those of them with the whole chain, and those that skip a caller of it."""
@@ -248,7 +333,7 @@ class Languages(session.TestCase):
 def add(name, language):
     def test(self):
         where = self.directory()
-        rows = self.record(language.make(where), where)
+        rows = self.rows(language.make(where), where)
         n_all, n_whole, n_wrong = self.judge(rows, language.chain)
         some = [";".join(frames) for frames, n in sorted(rows, key=lambda row: -row[1])[:5]]
         self.assertGreater(n_all, 100, some)
@@ -259,8 +344,28 @@ def add(name, language):
     setattr(Languages, test.__name__, test)
 
 
+def add_interpreter(name, words):
+    def test(self):
+        tap.need_tool(words[0])
+        where = self.directory()
+        (where / "a.tcl").write_text(TCL)
+        self.record(words, where, "x.otlp")
+        samples = [sample for sample in otlp_read.samples(where / "x.otlp") if sample.frames]
+        whole = [sample for sample in samples if "profile.stack.truncated" not in sample.attributes]
+        self.assertGreater(len(samples), 100)
+        self.assertGreater(len(whole), RIGHT * len(samples))
+        begun = [sample for sample in whole if sample.frames[-1].name in ("_start", "") and len(sample.frames) > 3]
+        self.assertGreater(len(begun), RIGHT * len(whole))
+
+    test.__name__ = f"test_interpreter_{name.lower()}"
+    setattr(Languages, test.__name__, test)
+
+
 for name, language in LANGUAGES.items():
     if language.usual or tap.LONG:
         add(name, language)
+for name, words in INTERPRETERS.items():
+    if tap.LONG:
+        add_interpreter(name, words)
 
 tap.main()
