@@ -50,6 +50,36 @@ class Debian(tap.TestCase):
     def test_unstable(self):
         self.check_package("sid", becomes=True)
 
+    def test_11_runs_the_bundle_of_the_daemon_with_its_own_libraries(self):
+        """Older than those of Ubuntu 22.04, too, whose libbpf and C library the package does not find there."""
+        tap.need_tool("patchelf")
+        root = self.root("bullseye")
+        bundle = self.directory() / "spanprof-bundle.tar.gz"
+        self.run_command([tap.SOURCE_DIR / "packaging/bundle", tap.SPANPROF, bundle], expect=0, timeout=300)
+        shutil.copy(bundle, root.path / "tmp")
+        install, *use, uninstall = re.findall(r"(?m)^    sudo (.*bundle.*|/opt/spanprof/.*|rm -r /opt/spanprof.*)$",
+                                              (tap.SOURCE_DIR / "docs/OPERATING.md").read_text())
+        root.run(self, install, "/tmp")
+        for line in use:
+            self.assertIn("spanprof", root.run(self, f"{line.split()[0]} version"))
+        ours = "/opt/spanprof/sbin/spanprof"
+        said = root.run(self, f"{ours} version")
+        for name in self.run_command([tap.SOURCE_DIR / "packaging/libraries", "--noted", tap.SPANPROF],
+                                     expect=0).stdout.split():
+            self.assertIn(name, said)
+        receive = root.spawn(self, f"exec {ours} receive --port 0 -o /tmp/got --run-as root")
+        port = receive.wait_for(r"127\.0\.0\.1:(\d+)")[1]
+        run = root.spawn(self, f"exec {ours} run --comm bash --endpoint http://127.0.0.1:{port} --export-interval 1s "
+                               "--run-as root --symbols local")
+        burn = root.spawn(self, "while :; do :; done")
+        tap.wait_until(lambda: list((root.path / "tmp/got").glob("*.pb")), f"a window of {run}; {receive}")
+        run.stop()
+        burn.stop()
+        receive.stop()
+        self.assertIn("bash", root.run(self, f"{ours} report /tmp/got"))
+        root.run(self, uninstall)
+        self.assertFalse((root.path / "opt/spanprof").exists())
+
     def test_11_has_older_libraries_and_the_static_program(self):
         """The package is refused by name, and what runs without libraries reads what others recorded."""
         root = self.root("bullseye")
