@@ -818,6 +818,18 @@
           "goroutines that were not looked at, since all processes together had too many for a look: left out") \
         X(GOROUTINE_LISTS_UNREADABLE, "goroutine_lists_unreadable_total", "", \
           "looks at a process of Go whose list of goroutines could not be read") \
+        X(RECORDING_SAMPLES, "recording_samples_total", "result=\"read\"", \
+          "samples that were read of recordings of JVMs, with --jfr; one may stand for several events") \
+        X(RECORDING_SAMPLES_LOST, "recording_samples_total", "result=\"lost\"", \
+          "the same that found no room in an answer of a worker, or in the window") \
+        X(RECORDING_SAMPLES_GONE, "recording_samples_total", "result=\"gone\"", \
+          "the same of processes that were forgotten before they were read") \
+        X(RECORDINGS_UNREADABLE, "recordings_unreadable_total", "", \
+          "looks at a recording of a JVM that gave nothing, or not all: damaged, too large, or its worker failed") \
+        X(RECORDING_GAPS, "recording_gaps_total", "", \
+          "times of more than a second between two chunks of a recording: none was written, or it was missed") \
+        X(RECORDINGS_OVER_CAP, "recordings_over_cap_total", "", \
+          "looks for a recording of a JVM that were left out, since 256 others are open") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

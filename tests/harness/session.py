@@ -71,7 +71,7 @@ def wait_cpu(pids, seconds, patience=120):
 
 # types of events that are no samples of the CPU
 NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes", "kept_samples",
-            "kept_off_cpu", "kept_off_cpu_waker"}
+            "kept_off_cpu", "kept_off_cpu_waker", "alloc_space", "lock_contention", "exceptions", "inuse_objects"}
 
 
 class Receiver:
@@ -108,6 +108,8 @@ class Result:
         self.faults = [sample for sample in events if sample.type == "page_faults"]
         self.crashes = [sample for sample in events if sample.type == "crashes"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
+        # of recordings of JVMs
+        self.recorded = [sample for sample in events if sample.type in {"alloc_space", "lock_contention", "exceptions"}]
         self.kept = [sample for sample in events if sample.type.startswith("kept_")]
 
     def counter(self, metric, label=None):

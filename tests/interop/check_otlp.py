@@ -56,6 +56,8 @@ OURS = {
     ("lock_contention", "nanoseconds"): ("lock_contention", "nanoseconds", False, {"value"}),
     ("alloc_space", "bytes"): ("space", "bytes", True, {"value"}),
     ("alloc_objects", "count"): ("space", "bytes", True, {"value"}),
+    ("inuse_objects", "count"): ("objects", "count", True, {"value"}),
+    ("exceptions", "count"): ("exceptions", "count", True, {"value"}),
     ("suspended", "nanoseconds"): ("suspended", "nanoseconds", False, {"both", "value"}),
 }
 # the same, shipped by `spanprof keep`

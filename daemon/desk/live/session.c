@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/sandbox/confine.h"
+#include "core/base/sandbox/zygotes.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
@@ -29,7 +30,7 @@
 #endif
 
 /* About nine times the share of a process beside it; CAP_SYS_NICE grants it. */
-enum { NICE_HURRIED = -10 };
+enum { NICE_HURRIED = -10, ZYGOTE_WAIT_MS = 5000 };
 
 /* capget(2) in its third version: 64 bits in two words. */
 static uint64_t effective_capabilities(void) {
@@ -136,7 +137,19 @@ void session_deinit(Session *session) {
         session->ended = session->timer = NULL;
         session_unwatch_signals(session);
         session->daemon = daemon_free(session->daemon);
+        session->totals.desk_zygotes = zygotes_free(session->totals.desk_zygotes);
         command_deinit(&session->command);
+}
+
+/* Before the filter: what starts processes starts these. Without them the stage says so. */
+static void make_zygotes(Session *session) {
+        Zygotes **zygotesp = &session->totals.desk_zygotes;
+        int r = zygotes_new(zygotesp);
+
+        if (!r)
+                r = zygotes_wait(*zygotesp, ZYGOTE_WAIT_MS);
+        if (r)
+                *zygotesp = zygotes_free(*zygotesp);
 }
 
 /*
@@ -156,6 +169,8 @@ static void prepare(Session *session) {
                 config->targets.n_trees = 1;
         }
         self_raise_descriptor_limit();
+        if (config->sampling.jfr)
+                make_zygotes(session);
         r = confine();
         if (r < 0)
                 log_debug("no filter of system calls: %s", strerror(-r));

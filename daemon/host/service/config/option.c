@@ -123,6 +123,8 @@ const Option option_table[] = {
         { "page-faults", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.page_faults), "off",
           .advanced = true,
           .help = "sample page faults, too: where memory grows, by function and span" },
+        { "jfr", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.jfr), "off", .advanced = true,
+          .help = "read what JVMs record of themselves (JFR), too: allocations, locks, exceptions, old objects" },
         { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.off_cpu), "off",
           .help = "count how long threads have no CPU, by span and reason" },
         { "off-cpu-walks", 0, OPTION_NUMBER, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.walks), "1000",

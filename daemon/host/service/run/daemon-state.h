@@ -24,6 +24,7 @@
 #include "core/http/bearer.h"
 #include "core/http/receiver.h"
 #include "host/coro/join.h"
+#include "host/jfr/recordings.h"
 #include "host/naming/debug-fetcher.h"
 #include "host/naming/naming.h"
 #include "host/naming/uploads.h"
@@ -88,7 +89,7 @@ typedef struct DaemonLoop {
         sd_event_source *wake_source;   /* on while the loop sleeps */
         sd_event_source *call_source;
         sd_event_source *turn;          /* on while the first samples are on their way */
-        sd_event_source *tables_work, *tables_ready, *threads_ready, *copies_ready;
+        sd_event_source *tables_work, *tables_ready, *threads_ready, *copies_ready, *recordings_ready;
         ClockWatch *clock_watch;
         enum daemon_pace pace;
         uint64_t clock_ns, news_ns;     /* last drain by its own clock; last one that found something new */
@@ -133,6 +134,7 @@ typedef struct DaemonStages {
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         Exports *exports;               /* NULL with a sink */
+        Recordings *recordings;         /* NULL = not wanted, or not possible */
         Recorder *recorder;             /* NULL = none is wanted; of the totals */
         RecorderRules *recorder_rules;  /* NULL = there are no rules */
         Uploads *uploads;               /* NULL = not wanted, or not possible */
@@ -231,6 +233,7 @@ struct Daemon {
         DaemonLimits limits;
         DaemonStop stop;
         Environment own;                /* `resource-attributes` */
+        AttributeFilter filter;         /* attributes that may be sent */
         PodNames *pods;                 /* NULL = not wanted */
         PodApi *pod_api;                /* lists for them; NULL = not wanted */
         Control *control;

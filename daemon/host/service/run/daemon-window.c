@@ -8,6 +8,7 @@
  *     3. Frames take the names that are known by now; names that come later are in later windows.
  *     4. The window is shaped and encoded for each kind of receiver, and its requests go there. Or the sink
  *        takes the whole window. Samples that do not fit into a request are counted as lost.
+ *        Recordings of JVMs that were read meanwhile go the same way, as a window of their own.
  *     5. The flight recorder keeps it, if there is one, with the ticks that were not exported.
  *     6. The volume of the window may change the frequency (daemon-govern.c).
  *
@@ -117,6 +118,14 @@ static int hand_over(Daemon *daemon, const Window *window) {
         return error_fold(r);
 }
 
+/* What JVMs have recorded goes out by itself: its times are the calendar's, and its frames have names. */
+static int hand_over_recordings(Daemon *daemon) {
+        _cleanup_(window_freep) Window *window = NULL;
+        int r = daemon->stages.recordings ? recordings_take(daemon->stages.recordings, &window) : 0;
+
+        return r || !window ? error_fold(r) : hand_over(daemon, window);
+}
+
 /*
  * Ends the window at *@end_nsp: it gets the part of each wait that lies in it, and no sum of later waits.
  * Nothing more of waits comes once the sampler has stopped.
@@ -170,6 +179,8 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         if (!r)
                 r = hand_over(daemon, window);
         has_ticks = window_n_events_of(window, PROFILE_CPU);
+        if (!r)
+                r = hand_over_recordings(daemon);
         if (!r)
                 r = daemon_record_window(daemon, window, period_ns);
         if (!r && has_ticks)

@@ -72,6 +72,8 @@ typedef struct DaemonTotals {
         bool is_reload;                 /* the next one has a new configuration, that a reload has read */
         /* makes workers that read targets' files for all daemons, borrowed; NULL = none */
         Zygotes *zygotes;
+        /* the same of a desk, for recordings of JVMs alone: it reads all else itself; NULL = none */
+        Zygotes *desk_zygotes;
         EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
         Recorder *recorder;             /* the flight recorder; NULL = there is none */

@@ -80,7 +80,8 @@ static int make_window(Daemon *daemon) {
                 r = span_cpu_new(&daemon->stages.span_cpu, operation_key(daemon->config));
         if (r)
                 return r > 0 ? r : error_fold(r);
-        aggregator_set_filter(daemon->stages.aggregator, &filter);
+        daemon->filter = filter;
+        aggregator_set_filter(daemon->stages.aggregator, &daemon->filter);
         return 0;
 }
 

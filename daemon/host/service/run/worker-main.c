@@ -20,6 +20,7 @@
 #include "core/symbol/debug/no-text-wire.h"
 #include "core/symbol/function/symbol-wire.h"
 #include "core/symbol/jit/code-wire.h"
+#include "host/jfr/jfr-tail.h"
 #include "host/naming/gdb-wire.h"
 #include "host/runtime/all-runtimes.h"
 #include "host/runtime/beam/beam-wire.h"
@@ -41,6 +42,7 @@ typedef union Request {
         SymbolRequest symbol;
         NoTextRequest no_text;
         ReaderRequest reader;           /* request of runtimes */
+        JfrTailRequest jfr;
 } Request;
 
 static void serve_table(int socket, int fd, const Request *request) {
@@ -108,6 +110,10 @@ static void serve_go_heap(int socket, int fd, const Request *request) {
         go_heap_serve(socket, fd, &request->reader);
 }
 
+static void serve_jfr(int socket, int fd, const Request *request) {
+        jfr_tail_serve(socket, fd, &request->jfr);
+}
+
 typedef struct Kind {
         const WorkerQuestion *question; /* first message of the conversation */
         void (*serve)(int socket, int fd, const Request *request);
@@ -127,6 +133,7 @@ static const Kind kinds[] = {
         { &beam_open_question, serve_beam },
         { &ruby_open_question, serve_ruby },
         { &go_heap_question, serve_go_heap },
+        { &jfr_tail_question, serve_jfr },
 };
 
 /* Return: NULL = no such kind. */

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What JVMs record of themselves, read while they write it (--jfr), against programs that throw a known
+number of exceptions, and against `convert` of the same recording (tests/victims/java/VictimRecorded.java)."""
+import oracle
+
+oracle.enter()
+
+import collections
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import jdks
+import otlp_read
+import session
+import tap
+
+KNOWN = "VictimRecorded$Known"
+THROWS = ("VictimRecorded.fail", "VictimRecorded.fall", "VictimRecorded.main")
+OPTIONS = ("-Xlog:jfr*=error", "-Xmx64m", "-XX:TieredStopAtLevel=1")
+WANTED = ("settings=none", "+jdk.ObjectAllocationSample#enabled=true", "+jdk.ObjectAllocationSample#throttle=1000/s",
+          "+jdk.ObjectAllocationSample#stackTrace=true", "+jdk.JavaExceptionThrow#enabled=true",
+          "+jdk.JavaExceptionThrow#stackTrace=true")
+# processes that look like a JVM which records: argument 1 is mapped as code, 2 is their number, and the files
+# behind it are kept open
+PRETENDER = """
+import mmap, os, sys
+with open("/proc/self/comm", "w") as file:
+    file.write("pretender")
+with open(sys.argv[1], "r+b") as file:
+    code = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+kept = [os.open(path, os.O_RDWR) for path in sys.argv[3:]]
+for i in range(int(sys.argv[2]) - 1):
+    if os.fork() == 0:
+        break
+else:
+    print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def known(samples):
+    """Exceptions of the victim's own class, by its function that throws."""
+    sums = collections.Counter()
+    for sample in samples:
+        if sample.type == "exceptions" and sample.attributes.get("exception.type") == KNOWN:
+            names = [frame.name for frame in sample.frames if frame.name.startswith("VictimRecorded.")]
+            sums[tuple(names)] += sample.value
+    return sums
+
+
+def sums_of(path):
+    """{(type, functions): value} of what a recording of a JVM may have, in a file of ours."""
+    sums = collections.Counter()
+    for sample in otlp_read.samples(path):
+        if sample.type in ("alloc_space", "exceptions"):
+            sums[sample.type, tuple(frame.name for frame in sample.frames)] += sample.value
+    return sums
+
+
+def opened(pid):
+    """Paths of the files that a process has open."""
+    paths = []
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            paths.append(os.readlink(link))
+    return paths
+
+
+class Recordings(session.NamingCase):
+    def java(self, *options):
+        javas = jdks.here()
+        release = max((name for name in javas if int(name) >= 17), key=int, default=None)
+        if release is None:
+            tap.skip("tool: a JDK from 17 on is not installed")
+        directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimRecorded.java", release=11)
+        return [javas[release], *OPTIONS, "-XX:StartFlightRecording:" + ",".join((*WANTED, *options)), "-cp", directory,
+                "VictimRecorded"]
+
+    def test_what_is_recorded_comes_while_it_is_written(self):
+        victim = self.spawn(self.java(), stdin=subprocess.PIPE)
+        victim.wait_for("ready")
+        run = self.start("--pid", victim.pid, "--jfr")
+        other = self.start("--pid", victim.pid)
+
+        def wait_known(n):
+            tap.wait_until(lambda: known(otlp_read.samples(*(
+                path for path in run.receiver.paths() if path.with_suffix(".json").exists()))).total() >= n,
+                f"{n} exceptions", 120)
+
+        self.tell(victim, "throw 3000")
+        wait_known(3000)
+        self.tell(victim, "turn")
+        self.tell(victim, "throw 700")
+        wait_known(3700)
+        victim.process.stdin.close()
+        victim.wait(60)
+        result = run.stop()
+        self.assertEqual(known(result.recorded), {THROWS: 3700})
+        mine = [s for s in result.recorded if s.type == "alloc_space" and
+                any(f.name == "VictimRecorded.fall" for f in s.frames)]
+        self.assertGreater(sum(sample.value for sample in mine), 3700 * 500)
+        for sample in result.recorded:
+            self.assertEqual(sample.resource["process.pid"], victim.pid)
+            self.assertEqual({frame.type for frame in sample.frames} - {"jvm", "native"}, set())
+        self.assertGreater(result.counter("recording_samples_total", "read"), 0)
+        self.assertEqual(result.counter("recording_samples_total", "lost"), 0)
+        self.assertEqual(result.counter("recordings_unreadable_total"), 0)
+        self.assertEqual(other.stop().recorded, [])
+
+    def test_a_recorded_command_has_all_that_its_jvm_wrote(self):
+        directory = self.directory()
+        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-o", directory / "ours.pb", "--",
+                               *self.java(f"filename={directory}/theirs.jfr")], stdin=subprocess.PIPE)
+        tap.wait_until(lambda: any(path.endswith(".jfr") for path in opened(recorder.pid)), "the chunk is opened", 120)
+        recorder.process.stdin.write(b"throw 2000\n")
+        recorder.process.stdin.close()
+        self.assertEqual(recorder.wait(120), 0, recorder)
+        self.run_command([tap.SPANPROF, "convert", directory / "theirs.jfr", "-o", directory / "theirs.pb"], expect=0)
+        ours, theirs = sums_of(directory / "ours.pb"), sums_of(directory / "theirs.pb")
+        self.assertEqual(ours, theirs, recorder)
+        self.assertEqual({kind for kind, _ in ours}, {"alloc_space", "exceptions"})
+        self.assertEqual(known(otlp_read.samples(directory / "ours.pb")).total(), 2000)
+
+    def pretend(self, constants, n=1):
+        """@n processes with a chunk whose header says where its constants are, and a pipe that is named as one."""
+        directory = self.directory()
+        repository = directory / "2026_11_30_14_33_33_7"
+        repository.mkdir()
+        code, chunk, pipe = (directory / "libjvm.so", repository / "2026_11_30_14_33_34.jfr",
+                             repository / "2026_11_30_14_33_33.jfr")
+        code.write_bytes(bytes(4096))
+        # a header that promises a chunk which is not there
+        places = (1 << 20, constants, 2 * constants, 10**18, 10**9, 1, 10**9)
+        header = b"FLR\0\0\2\0\1" + b"".join(n.to_bytes(8, "big") for n in places)
+        chunk.write_bytes(header + bytes((3, 0, 0, 1)) + b"no event" * 512)
+        os.mkfifo(pipe)
+        child = self.spawn([sys.executable, "-c", PRETENDER, code, str(n), pipe, chunk], stdin=subprocess.PIPE)
+        child.wait_for("ready")
+        return child
+
+    def test_more_processes_than_there_is_room_for(self):
+        child = self.pretend(0, 257)
+        run, wait = self.start_counted("--comm", "pretender", "--jfr")
+        wait(1, "spanprof_recordings_over_cap_total")
+        child.process.stdin.close()
+        child.wait(60)
+        self.assertEqual(run.stop().counter("recordings_unreadable_total"), 0)
+
+    def test_a_file_that_is_no_recording_is_counted(self):
+        child = self.pretend(100)
+        run, wait = self.start_counted("--pid", child.pid, "--jfr")
+        wait(1, "spanprof_recordings_unreadable_total")
+        child.process.stdin.close()
+        child.wait(60)
+        result = run.stop()
+        self.assertEqual(result.recorded, [])
+        self.assertEqual(result.counter("recording_samples_total", "read"), 0)
+
+
+if __name__ == "__main__":
+    tap.main()
