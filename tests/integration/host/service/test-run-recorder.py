@@ -178,7 +178,7 @@ class Recorder(session.NamingCase):
             there = sorted((s.time_ns, s.span_id, s.value) for s in result.kept if s.type == "kept_" + name)
             self.assertEqual(here, there)
         self.assertEqual(result.counter("recorder_shipped_events_total"), len(kept))
-        self.assertEqual(result.counter("recorder_keeps_total"), {"asked": 1, "refused": 0})
+        self.assertEqual({event: n for event, n in result.counter("recorder_keeps_total").items() if n}, {"asked": 1})
 
     def lasted(self, parts, ms):
         """Traces with a span that lasted so long, by the victim's clock."""
