@@ -121,17 +121,60 @@ size_t beam_read_atom(const BeamReader *reader, uint64_t term, char to[BEAM_MAX_
 }
 
 /*
- * `lists:map/2`; modules of Elixir are atoms that begin with `Elixir.`, and are written without: `Enum.map/2`.
- * Names that are too long together are cut in the middle.
+ * The function that made one without a name, in its name: `-total/2-fun-0-` is one of `total/2`. Return:
+ * bytes behind the `-`; 0 = it has a name.
+ */
+static size_t made_by(const char *name) {
+        const char *end = strstr(name, "-fun-");
+        size_t n = end && *name == '-' && end > name + 1 ? (size_t)(end - name - 1) : 0, n_digits;
+
+        if (!n || !memchr(name + 1, '/', n))
+                return 0;
+        n_digits = strspn(end + 5, "0123456789");
+        return n_digits && !strcmp(end + 5 + n_digits, "-") ? n : 0;
+}
+
+/* Whether Elixir writes a function's name without quotes: an identifier, or an operator. */
+static bool is_plain(const char *name) {
+        static const char operators[] = "!@#$%&*+-./:<=>?\\^|~";
+        size_t n = 0;
+
+        if (name[strspn(name, operators)] == '\0')
+                return true;
+        while ((name[n] >= 'a' && name[n] <= 'z') || (name[n] >= 'A' && name[n] <= 'Z' && n) ||
+               (name[n] >= '0' && name[n] <= '9' && n) || name[n] == '_' || (unsigned char)name[n] >= 0x80)
+                n++;
+        return n && (!name[n] || ((name[n] == '?' || name[n] == '!') && !name[n + 1]));
+}
+
+/* As Exception.format_mfa() of Elixir: `Enum.map/2`, `anonymous fn/1 in Cart.total/2`, `Enum."-map/2-…"/2`. */
+static void join_elixir(BeamFunction *function, const char *module, const char *name, unsigned arity) {
+        const size_t half = (BEAM_MAX_TEXT - 32) / 2, n = made_by(name);
+        int n_module = (int)text_cut_utf8(module, half);
+        const char *quote = is_plain(name) ? "" : "\"";
+
+        if (n)
+                snprintf(function->name, sizeof(function->name), "anonymous fn/%u in %.*s.%.*s", arity, n_module,
+                         module, (int)MIN(n, text_cut_utf8(name + 1, half)), name + 1);
+        else
+                snprintf(function->name, sizeof(function->name), "%.*s.%s%.*s%s/%u", n_module, module, quote,
+                         (int)text_cut_utf8(name, half), name, quote, arity);
+}
+
+/*
+ * `lists:map/2`; modules of Elixir are atoms that begin with `Elixir.`, and are written without. Names that
+ * are too long together are cut in the middle.
  */
 static void join_name(BeamFunction *function, const char *module, const char *name, unsigned arity) {
         static const char elixir[] = "Elixir.";
-        bool is_elixir = !strncmp(module, elixir, sizeof(elixir) - 1) && module[sizeof(elixir) - 1];
         const size_t half = (BEAM_MAX_TEXT - 8) / 2;
-        const char *shown = module + (is_elixir ? sizeof(elixir) - 1 : 0);
 
-        snprintf(function->name, sizeof(function->name), "%.*s%c%.*s/%u", (int)text_cut_utf8(shown, half), shown,
-                 is_elixir ? '.' : ':', (int)text_cut_utf8(name, half), name, arity);
+        if (!strncmp(module, elixir, sizeof(elixir) - 1) && module[sizeof(elixir) - 1])
+                join_elixir(function, module + sizeof(elixir) - 1, name, arity);
+        else
+                snprintf(function->name, sizeof(function->name), "%.*s:%.*s/%u",
+                         (int)text_cut_utf8(module, half), module, (int)text_cut_utf8(name, half), name,
+                         arity);
 }
 
 /* ---- lines ---- */

@@ -207,6 +207,28 @@ Test(beam_code, names_of_elixir_are_as_elixir_writes_them) {
         cr_assert_eq(function.line, 0);
 }
 
+/* What Exception.format_mfa() of Elixir 1.14 writes. */
+Test(beam_code, functions_of_elixir_without_a_plain_name) {
+        static const struct {
+                const char *name, *expected;
+        } cases[] = {
+                { "-total/2-fun-0-", "anonymous fn/1 in MyApp.Repo.total/2" },
+                { "-map/2-lists^map/1-0-", "MyApp.Repo.\"-map/2-lists^map/1-0-\"/1" },
+                { "any?", "MyApp.Repo.any?/1" },
+                { "__struct__", "MyApp.Repo.__struct__/1" },
+                { "==", "MyApp.Repo.==/1" },
+                { "1st", "MyApp.Repo.\"1st\"/1" },
+                { "-fun-0-", "MyApp.Repo.\"-fun-0-\"/1" },
+                { "-x/1-fun-0-more", "MyApp.Repo.\"-x/1-fun-0-more\"/1" },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                put_atom(ALL, cases[i].name, (int)strlen(cases[i].name));
+                cr_assert_eq(name_at(function_at(1, 1) + 0x50, 0), 0);
+                cr_assert_str_eq(function.name, cases[i].expected);
+        }
+}
+
 Test(beam_code, a_return_address_is_of_its_call_and_a_leaf_of_itself) {
         uint64_t next = function_at(0, 1);
 
