@@ -7,7 +7,7 @@ usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--
     right   tests/victims/java/VictimJavaBusy.java: of all samples that `main` is in, the share with a whole chain
             of calls, and what the others are (below). Profilers take turns
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
-            --java (all JDKs of this machine, of PyPI and Debian's 8); and how many samples of that thread
+            --java (this machine's, PyPI's, and Debian's 8, 26 and 27); how many samples of that thread
             are without `main`. With --async that profiler follows, in the same process
     leaves  what is said of a pc of compiled code between two descriptions, beside what a second JVM with
             DebugNonSafepoints knows of the same code (java_leaves.py): % of --rounds turns of --seconds, for
@@ -85,7 +85,7 @@ def first_java(options):
 
 
 def javas_of(options):
-    known = {} if options.java else {**jdks.eight(), **jdks.fetched(), **jdks.here()}
+    known = {} if options.java else {**jdks.eight(), **jdks.fetched(), **jdks.newest(), **jdks.here()}
     return options.java or [known[release] for release in sorted(known, key=int)]
 
 

@@ -104,10 +104,11 @@ def arm64(name):
     return java
 
 
-# No other place has JDK 8, nor a new JDK 11. Their C library is newer than this machine's: each has a root.
+# No other place has these: JDK 8, a new JDK 11, and the newest. Their C library is newer than this machine's:
+# each has a root.
 SUITE = "sid"
 PACKAGES = ("libc6", "zlib1g", "libgcc-s1", "libstdc++6")
-PROGRAMS = {"8": "jre/bin/java", "11": "bin/java"}
+PROGRAMS = {"8": "jre/bin/java", "11": "bin/java", "26": "bin/java", "27": "bin/java"}
 # A namespace of its own for mounts, so that they go with the process. exec: its pid is the caller's child.
 ENTER = """#!/bin/sh
 exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount --bind "${{TMPDIR:-/tmp}}" "$0/tmp" &&
@@ -150,3 +151,8 @@ def eight():
 def new_eleven():
     """{"11": …}, a later version than PyPI's."""
     return of_debian("11")
+
+
+def newest():
+    """{"26": …, "27": …}: those that can be had."""
+    return {**of_debian("26"), **of_debian("27")}

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 
 import jdks
+import programs
 import tap
 
 hotspot = importlib.import_module("test-run-hotspot")
@@ -106,7 +107,7 @@ def named_by(sample, ran):
 class OtherReleases(hotspot.Hotspot):
 
     def javas(self):
-        return {**jdks.fetched(), **jdks.here()}
+        return {**jdks.fetched(), **jdks.newest(), **jdks.here()}
 
     def start_victim(self, java, *options, victim, arguments=()):
         directory = self.directory()
@@ -252,6 +253,20 @@ class OtherReleases(hotspot.Hotspot):
             self.assertEqual(ran, {"interpreted"})
             seen |= collections.Counter({f.compilation for f in sample.frames if f.name == f"{hotspot.CLASS}.deepC"})
         self.assertTrue(set(seen) & {"c1 compiled", "jit compiled"}, seen)
+
+    def test_graals_compiler_in_a_hotspot(self):
+        """Its code has the descriptions of C2's. It leaves no safepoint in a counted loop, so `burn` may have no
+        frame where it is inlined; nothing stands for it."""
+        programs.need()
+        java = jdks.here().get("17")
+        if not java:
+            tap.skip("tool: JDK 17 is not installed: it is the last one that has room for Graal from Maven")
+        compiler, rest = programs.jars("compiler-"), programs.jars("graal-sdk|truffle-api")
+        child = self.start_java(java, "-XX:+UnlockExperimentalVMOptions", "-XX:+EnableJVMCI",
+                                "-XX:+UseJVMCICompiler", f"--upgrade-module-path={compiler}",
+                                f"--module-path={rest}", "-Djvmci.Compiler=graal")
+        run = self.start("--pid", child.pid, *hotspot.HZ)
+        self.check_run(run, child, {"jit compiled"})
 
     def test_eight_too(self):
         """It keeps no safepoint in a counted loop, unless it is told to. A method that is one, and is
