@@ -19,9 +19,10 @@
 
 enum {
         MAX_SHIFT = 10,
-        MARK_KLASS_SHIFT = 42,          /* markWord.hpp of JDK 24 and 25 */
+        MARK_KLASS_SHIFT = 42,          /* markWord.hpp of JDK 24 to 27 */
         MARK_MOVED = 3,                 /* lowest bits */
         FIRST_WITH_MOVED = 17,          /* before, Shenandoah kept new addresses elsewhere */
+        FIRST_WITHOUT_FLAG = 27,        /* classes of objects have 4 bytes or less there, always */
 };
 
 /* Flags that are asked for. JVMs without the first three may be too old to have them. */
@@ -54,8 +55,9 @@ const char *hotspot_objects_init(HotspotObjects *objects, const HotspotLayout *l
 
         *objects = (HotspotObjects){ .layout = layout, .reader = reader, .oop_size = 8, .klass_size = 8 };
         hotspot_published_flags(layout, reader, bias, flag_names, N_FLAGS, values);
+        is_set[KLASSES] = layout->version >= FIRST_WITHOUT_FLAG;
         for (size_t i = 0; i < N_FLAGS; i++)
-                if ((!values[i] && i >= N_NEW) ||
+                if ((!values[i] && i >= N_NEW && !is_set[i]) ||
                     (values[i] && !hotspot_read(reader, values[i], &is_set[i], 1)))
                         return flag_names[i];
         if (is_set[ZGC])
@@ -77,7 +79,8 @@ const char *hotspot_objects_init(HotspotObjects *objects, const HotspotLayout *l
                                &objects->klass_shift))
                         return "CompressedKlassPointers::_base";
         }
-        return layout->locks.object_klass.size ? NULL : "oopDesc::_metadata._klass";
+        return objects->has_klass_in_mark || layout->locks.object_klass.size ? NULL
+                                                                             : "oopDesc::_metadata._klass";
 }
 
 static uint64_t read_word(const HotspotObjects *objects, uint64_t address, uint8_t size, uint64_t base,

@@ -140,7 +140,8 @@ class Locks(session.NamingCase):
         return child
 
     def test_a_wait_of_java_has_the_class_of_its_lock_and_who_has_it(self):
-        javas = {**jdks.eight(), **jdks.fetched(), **jdks.here()} if tap.LONG else jdks.usual()
+        more = {**jdks.eight(), **jdks.fetched(), **jdks.newest()}
+        javas = {**more, **jdks.here()} if tap.LONG else jdks.usual()
         for release, java in sorted(javas.items()):
             with self.subTest(release):
                 result = self.run_until_named(self.java(java), JAVA)

@@ -372,7 +372,7 @@ Test(hotspot_locks, an_object_that_has_moved_is_read_where_it_is) {
         cr_assert(strstr(found.text, "-XX:+UseShenandoahGC"));
 }
 
-/* JDK 24 and 25: 42 bits of lock, age and hash, then the compressed Klass. */
+/* JDK 24 to 27: 42 bits of lock, age and hash, then the compressed Klass. */
 Test(hotspot_locks, compact_headers_have_the_class_in_the_mark) {
         const uint32_t at = object_at(LOCK_OBJECT);
         uint32_t klass;
@@ -388,6 +388,25 @@ Test(hotspot_locks, compact_headers_have_the_class_in_the_mark) {
 Test(hotspot_locks, without_the_flags_no_object_is_read) {
         wait_for_monitor(BIAS + thread_at(1));
         put_u64(N_FLAGS_VARIABLE, 1);
+        check(RUNTIME_LOCK_MONITOR, "", 4712);
+        cr_assert(strstr(found.text, "UseCompressedClassPointers"));
+}
+
+Test(hotspot_locks, a_release_without_the_flag_and_the_field_has_small_headers) {
+        const uint32_t at = object_at(LOCK_OBJECT);
+        uint32_t klass;
+
+        wait_for_monitor(BIAS + thread_at(1));
+        layout.version = 27;
+        layout.locks.object_klass.size = 0;
+        put_flag(1, "UseOther", true);
+        check(RUNTIME_LOCK_MONITOR, "", 4712);
+        cr_assert(strstr(found.text, "oopDesc::_metadata._klass"));
+        memcpy(&klass, memory + at + 8, sizeof(klass));
+        put_u64(at, (uint64_t)klass << 42 | 0x1234500 | 2);
+        put_flag(2, "UseCompactObjectHeaders", true);
+        check(RUNTIME_LOCK_MONITOR, "a.Plain", 4712);
+        layout.version = 26;
         check(RUNTIME_LOCK_MONITOR, "", 4712);
         cr_assert(strstr(found.text, "UseCompressedClassPointers"));
 }
