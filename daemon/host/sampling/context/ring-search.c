@@ -41,6 +41,7 @@
 enum {
         /* 120 bytes each, for a minute: all processes of the machine at the start */
         MAX_ITEMS = 32768,
+        MAX_ASKED = 64,                 /* items that are asked for their place, for one more */
         MAX_PAUSED = 16,                /* in the middle of maps, which are kept open; others begin again */
         MAX_UNFINISHED = 8,             /* how often a half-written header brings a process back */
         MAX_DOUBLED = 6,                /* how often the wait for a header's first own slot doubles */
@@ -96,6 +97,7 @@ typedef struct Item {
 struct Search {
         Hashmap map;                    /* tgid → Item */
         Item *first, *last;
+        Item *hand;                     /* item that is asked for its place next; NULL = the first */
         bool started;                   /* the first quick pass is over */
         size_t *text_leftp;
         uint64_t asked_ns;              /* the first of those due that were added since search_work() */
@@ -147,6 +149,8 @@ static void stop_maps(Search *search, Item *item) {
 static void drop(Search *search, Item *item) {
         stop_maps(search, item);
         hashmap_remove(&search->map, item->tgid);
+        if (search->hand == item)
+                search->hand = item->next;
         list_remove(search, item);
         seen_pages_deinit(&item->seen);
         free(item);
@@ -192,6 +196,21 @@ static int add_item(Search *search, uint32_t tgid, Item **itemp) {
         return 0;
 }
 
+/*
+ * An idle item was searched, and gives its place to a process that was not: what it cost is forgotten. So
+ * processes that only sleep keep no place from others. Return: whether there is room for one more.
+ */
+static bool make_room(Search *search) {
+        for (int i = 0; i < MAX_ASKED && search->map.n_entries >= MAX_ITEMS; i++) {
+                Item *item = search->hand ?: search->first;
+
+                search->hand = item->next;
+                if (item->due_ns == UINT64_MAX)
+                        drop(search, item);
+        }
+        return search->map.n_entries < MAX_ITEMS;
+}
+
 int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns) {
         Item *item = hashmap_get(&search->map, tgid);
         int r;
@@ -201,7 +220,7 @@ int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t n
                 item = NULL;
         }
         if (!item) {
-                if (search->map.n_entries >= MAX_ITEMS) {
+                if (!make_room(search)) {
                         stat_add(COUNTER_RING_SCANS_SKIPPED, 1);
                         return 0;
                 }

@@ -40,7 +40,8 @@ DEFINE_CLEANUP(Search, search_free)
 
 /*
  * Searches a process from @now_ns on; again from the start if it is being searched already. At the cap
- * nothing happens but a count (RING_SCANS_SKIPPED): the kernel half will name the process again.
+ * one that was searched gives way. Where none was, nothing happens but a count (RING_SCANS_SKIPPED): the
+ * kernel half will name the process again.
  * Return: 0, -ENOMEM.
  */
 int search_add(Search *search, uint32_t tgid, uint64_t start_time_ns, uint64_t now_ns);

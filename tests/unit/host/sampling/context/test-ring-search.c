@@ -540,3 +540,30 @@ Test(search, is_bounded) {
         cr_assert_eq(search_count(search), 32767);
         search_free(search);
 }
+
+Test(search, a_process_that_was_searched_gives_its_place_to_one_that_was_not) {
+        Member sleeper = start("sleeper", body_publish), late = start("late", body_publish);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns = now_ns;
+        Search *search;
+
+        stat_reset();
+        n_found = 0;
+        cr_assert_eq(search_new(&search), 0);
+        cr_assert_eq(search_add(search, sleeper.pid, sleeper.start_time_ns - 1234567, now_ns), 0);
+        while (next_ns != UINT64_MAX)
+                cr_assert_eq(search_work(search, next_ns, found, &late.pid, &next_ns), 0);
+        go_on(&late);
+        for (uint32_t i = 1; i < 32768; i++)
+                cr_assert_eq(search_add(search, (1 << 22) + i, 1, now_ns), 0, "nobody has such a pid");
+        cr_assert_eq(search_count(search), 32768);
+        cr_assert_eq(search_add(search, late.pid, late.start_time_ns - 1234567, now_ns), 0);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 0);
+        cr_assert_eq(search_add(search, 1 << 23, 1, now_ns), 0);
+        cr_assert_eq(stat_get(COUNTER_RING_SCANS_SKIPPED), 1, "none of the others was searched");
+        for (int i = 0; i < 100 && !n_found; i++)
+                cr_assert_eq(search_work(search, now_ns += NS_PER_SEC, found, &late.pid, &next_ns), 0);
+        cr_assert_eq(n_found, 1);
+        search_free(search);
+        stop(&sleeper);
+        stop(&late);
+}
