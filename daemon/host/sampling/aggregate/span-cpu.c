@@ -3,6 +3,10 @@
 /*
  * Keeps rows by service and operation, and time by span until the window closes: the operation of a span may
  * be known late, and change. A row that was given too much has a debt, which later times pay.
+ *
+ * All processes share the tables. Once one of these is three quarters full, a control group that has more of
+ * it than is left adds no more there. Services and rows stay, so each is held against the group that brought
+ * it. Spans and ticks go with their window: they are counted by program, and by group once they are so many.
  */
 
 #include "host/sampling/aggregate/span-cpu.h"
@@ -12,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/data/shares.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
@@ -23,9 +28,38 @@
 enum {
         MAX_ROWS = SPAN_CPU_MAX_ROWS + SPAN_CPU_MAX_SERVICES,   /* with the rows that stand for others */
         MAX_PROGRAMS = 1 << 14,         /* programs known by number; others are looked up each time */
+        FEW = 16,                       /* a program with less is not read: that takes 50 µs */
         MAX_TEXT = 255,                 /* bytes of a service or an operation; the rest is cut */
         NO_ROW = UINT32_MAX,
 };
+
+typedef enum Table {
+        SERVICES,
+        ROWS,
+        N_LASTING,                      /* the others end with their window */
+        SPANS = N_LASTING,
+        TICKS,
+        N_TABLES,
+} Table;
+
+static const struct {
+        uint32_t max;
+        const char *text;               /* for people */
+} tables[N_TABLES] = {
+        [SERVICES] = { SPAN_CPU_MAX_SERVICES - 1, "services by CPU time of their spans" },
+        [ROWS] = { SPAN_CPU_MAX_ROWS, "operations by CPU time of their spans" },
+        [SPANS] = { SPAN_CPU_MAX_SPANS, "spans by CPU time" },
+        [TICKS] = { SPAN_CPU_MAX_TICKS, "ticks that split the time of spans" },
+};
+
+/* A program in this window. */
+typedef struct Known {
+        uint32_t service;
+        uint32_t pid;
+        uint64_t start_time_ns;
+        ShareOwner owner;               /* group 0 = not read yet */
+        uint32_t n[N_TABLES];           /* items of tables that were not crowded yet */
+} Known;
 
 typedef struct Row {
         uint32_t service;
@@ -47,8 +81,8 @@ typedef struct SpanKey {
 typedef struct Span {
         uint32_t service;
         uint32_t row;                   /* NO_ROW: the operation is not known yet */
-        uint64_t held_ns;               /* of this window: its row may change until that ends */
-        bool is_moved;                  /* it is in the newer table */
+        uint64_t held_ns;               /* time of this window: its row may change until that ends */
+        bool is_moved;                  /* the newer table has it */
 } Span;
 
 typedef struct Spans {
@@ -63,14 +97,17 @@ typedef struct Tick {
 } Tick;
 
 struct SpanCpu {
-        const char *key;                /* of operations; NULL = all of operation.h, "" = none */
+        const char *key;                /* key of operations; NULL = all of operation.h, "" = none */
         Intern programs;                /* generation and context → number, of this window */
-        uint32_t *service_of;           /* by number of the program; MAX_PROGRAMS */
+        Known *known;                   /* programs by number; MAX_PROGRAMS, and all others as one */
+        Known *adding;                  /* the program that is being added; NULL = a window closes */
+        Shares shares[N_TABLES];
+        bool is_crowded[N_TABLES];      /* tables that end with their window */
         Intern names;                   /* names of services → number */
         Service services[SPAN_CPU_MAX_SERVICES];
         Intern operations;              /* service and operation → number of the row */
         Row *rows;                      /* MAX_ROWS */
-        Spans spans[2];                 /* of this window, and of the one before */
+        Spans spans[2];                 /* spans of this window, and of the one before */
         uint64_t context_serial;        /* the next two are of this process context */
         uint8_t ranks[256];             /* by index of a key: the highest names the operation; 0 = none */
         bool has_keys;
@@ -87,10 +124,10 @@ int span_cpu_new(SpanCpu **cpup, const char *key) {
         intern_init(&cpu->programs, MAX_PROGRAMS);
         intern_init(&cpu->names, SPAN_CPU_MAX_SERVICES);
         intern_init(&cpu->operations, MAX_ROWS);
-        cpu->service_of = calloc(MAX_PROGRAMS, sizeof(*cpu->service_of));
+        cpu->known = calloc(MAX_PROGRAMS + 1, sizeof(*cpu->known));
         cpu->rows = calloc(MAX_ROWS, sizeof(*cpu->rows));
         cpu->ticks = calloc(SPAN_CPU_MAX_TICKS, sizeof(*cpu->ticks));
-        if (!cpu->service_of || !cpu->rows || !cpu->ticks)
+        if (!cpu->known || !cpu->rows || !cpu->ticks)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < ARRAY_SIZE(cpu->spans); i++) {
                 intern_init(&cpu->spans[i].keys, SPAN_CPU_MAX_SPANS);
@@ -112,11 +149,71 @@ SpanCpu *span_cpu_free(SpanCpu *cpu) {
         intern_deinit(&cpu->programs);
         intern_deinit(&cpu->names);
         intern_deinit(&cpu->operations);
-        free(cpu->service_of);
+        for (size_t i = 0; i < ARRAY_SIZE(cpu->shares); i++)
+                shares_deinit(&cpu->shares[i]);
+        free(cpu->known);
         free(cpu->rows);
         free(cpu->ticks);
         free(cpu);
         return NULL;
+}
+
+/* ---- shares ---- */
+
+/* *sharep is that of the program's process, which holds @n more. Return: 0, -ENOMEM. */
+static int hold(SpanCpu *cpu, Known *known, Table table, uint32_t n, Share **sharep) {
+        if (!known->owner.group)
+                known->owner = identity_owner_of((pid_t)known->pid, known->start_time_ns);
+        return error_fold(shares_hold(&cpu->shares[table], &known->owner, n, sharep));
+}
+
+/* Holds what was added while there was room for all. Return: 0, -ENOMEM. */
+static int crowd(SpanCpu *cpu, Table table) {
+        Share *share;
+        int r = 0;
+
+        if (cpu->is_crowded[table])
+                return 0;
+        cpu->is_crowded[table] = true;
+        for (uint32_t i = 0; i < MAX_PROGRAMS + 1 && !r; i++)
+                if (cpu->known[i].n[table] >= FEW)
+                        r = hold(cpu, &cpu->known[i], table, cpu->known[i].n[table], &share);
+        return r;
+}
+
+/* Whether the program that is being added may have one more in a table with @n items. Return: 0, -ENOMEM. */
+static int may_add(SpanCpu *cpu, Table table, uint32_t n, bool *mayp) {
+        const uint32_t max = tables[table].max;
+        bool has_room = n < max / 4 * 3;
+        Known *known = cpu->adding;
+        Share *share;
+        int r;
+
+        *mayp = n < max;
+        if (!known || n >= max)
+                return 0;
+        if (has_room && table >= N_LASTING) {
+                known->n[table]++;
+                return 0;
+        }
+        r = has_room || table < N_LASTING ? 0 : crowd(cpu, table);
+        if (!r)
+                r = hold(cpu, known, table, 1, &share);
+        if (r || has_room || share_held_by_group(share) <= max - n)
+                return r;
+        *mayp = false;
+        share_release(&cpu->shares[table], share, 1);
+        shares_tell(&cpu->shares[table], tables[table].text, &known->owner, clock_monotonic_ns());
+        return 0;
+}
+
+static void end_shares(SpanCpu *cpu) {
+        for (Table table = N_LASTING; table < N_TABLES; table++) {
+                shares_reset(&cpu->shares[table]);
+                cpu->is_crowded[table] = false;
+        }
+        memset(cpu->known, 0, cpu->programs.n_items * sizeof(*cpu->known));
+        cpu->known[MAX_PROGRAMS] = (Known){ 0 };
 }
 
 /* ---- services and rows ---- */
@@ -130,19 +227,24 @@ static size_t text_of(char to[3 * MAX_TEXT + 1], const char *text, size_t size) 
 static int add_service(SpanCpu *cpu, const char *name, size_t size, uint32_t *servicep) {
         char text[3 * MAX_TEXT + 1];
         size_t text_size = text_of(text, name, size);
+        bool may;
         int r;
 
-        if (cpu->names.n_items < SPAN_CPU_MAX_SERVICES - 1)
-                r = intern_add(&cpu->names, text, text_size, servicep);
-        else
-                r = intern_find(&cpu->names, text, text_size, servicep) ? INTERN_E_FULL : 0;
-        if (r == INTERN_E_FULL) {
+        if (!intern_find(&cpu->names, text, text_size, servicep))
+                return 0;
+        r = may_add(cpu, SERVICES, cpu->names.n_items, &may);
+        if (r)
+                return r;
+        if (!may) {
                 stat_add(COUNTER_SPAN_CPU_SERVICES_OVER_CAP, 1);
-                r = intern_add(&cpu->names, SPAN_CPU_OVERFLOW, sizeof(SPAN_CPU_OVERFLOW), servicep);
+                memcpy(text, SPAN_CPU_OVERFLOW, sizeof(SPAN_CPU_OVERFLOW));
+                text_size = sizeof(SPAN_CPU_OVERFLOW);
         }
+        r = intern_add(&cpu->names, text, text_size, servicep);
         return MIN(r, 0);
 }
 
+/* The program is being added from now on. */
 static int service_of(SpanCpu *cpu, const Program *program, uint32_t *servicep) {
         const ProcessContext *context = program->publication->context;
         uint64_t key[2] = { program->process->generation, context ? context->serial : 0 };
@@ -150,21 +252,22 @@ static int service_of(SpanCpu *cpu, const Program *program, uint32_t *servicep) 
         const char *name;
         uint32_t number;
         size_t size;
-        int r;
+        int r = intern_add(&cpu->programs, key, sizeof(key), &number);
 
-        if (!intern_find(&cpu->programs, key, sizeof(key), &number)) {
-                *servicep = cpu->service_of[number];
-                return 0;
-        }
-        name = service_name_of(context, program->process, unknown, &size);
-        r = add_service(cpu, name, size, servicep);
-        if (!r)
-                r = intern_add(&cpu->programs, key, sizeof(key), &number);
+        if (r < 0)
+                return error_fold(r);
         if (r == INTERN_E_FULL)
-                return 0;
+                number = MAX_PROGRAMS;
+        cpu->adding = &cpu->known[number];
         if (!r)
-                cpu->service_of[number] = *servicep;
-        return r;
+                *cpu->adding = (Known){ .pid = program->process->pid,
+                                        .start_time_ns = program->process->start_time_ns };
+        if (r != INTERN_E_FOUND) {
+                name = service_name_of(context, program->process, unknown, &size);
+                r = add_service(cpu, name, size, &cpu->adding->service);
+        }
+        *servicep = cpu->adding->service;
+        return MIN(r, 0);
 }
 
 /* The row of an operation; of what stands for others, where there are too many. */
@@ -174,11 +277,15 @@ static int add_row(SpanCpu *cpu, uint32_t service, const char *operation, size_t
                 char text[3 * MAX_TEXT + 1];
         } key = { .service = service };
         size_t key_size = offsetof(__typeof__(key), text) + text_of(key.text, operation, size);
+        bool may;
         int r;
 
         if (!intern_find(&cpu->operations, &key, key_size, rowp))
                 return 0;
-        if (cpu->operations.n_items >= SPAN_CPU_MAX_ROWS) {
+        r = may_add(cpu, ROWS, cpu->operations.n_items, &may);
+        if (r)
+                return r;
+        if (!may) {
                 stat_add(COUNTER_SPAN_CPU_ROWS_OVER_CAP, 1);
                 memcpy(key.text, SPAN_CPU_OVERFLOW, sizeof(SPAN_CPU_OVERFLOW));
                 key_size = offsetof(__typeof__(key), text) + sizeof(SPAN_CPU_OVERFLOW);
@@ -236,18 +343,23 @@ static int move_span(SpanCpu *cpu, const SpanKey *key, Span *to) {
 static int find_span(SpanCpu *cpu, uint32_t service, const SpanKey *key, Span **spanp) {
         Spans *now = &cpu->spans[0];
         uint32_t number;
-        int r = intern_add(&now->keys, key, sizeof(*key), &number);
+        bool may;
+        int r;
 
         *spanp = NULL;
-        if (r == INTERN_E_FULL) {
-                stat_add(COUNTER_SPAN_CPU_SPANS_OVER_CAP, 1);
+        if (!intern_find(&now->keys, key, sizeof(*key), &number)) {
+                *spanp = &now->of[number];
                 return 0;
         }
-        if (r < 0)
+        r = may_add(cpu, SPANS, now->keys.n_items, &may);
+        if (!r && !may)
+                stat_add(COUNTER_SPAN_CPU_SPANS_OVER_CAP, 1);
+        if (r || !may)
+                return r;
+        r = intern_add(&now->keys, key, sizeof(*key), &number);
+        if (r)
                 return error_fold(r);
         *spanp = &now->of[number];
-        if (r == INTERN_E_FOUND)
-                return 0;
         **spanp = (Span){ .service = service, .row = NO_ROW };
         return move_span(cpu, key, *spanp);
 }
@@ -407,15 +519,17 @@ static int take_time(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint64_
 }
 
 /* A tick more or less of many changes the shares little, so those over the cap are left out. */
-static void add_split_ticks(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint32_t n) {
-        if (!n)
-                return;
-        if (cpu->n_ticks == SPAN_CPU_MAX_TICKS) {
+static int add_split_ticks(SpanCpu *cpu, uint32_t service, const SpanKey *key, uint32_t n) {
+        bool may = false;
+        int r = n ? may_add(cpu, TICKS, cpu->n_ticks, &may) : 0;
+
+        if (!r && !may)
                 stat_add(COUNTER_SPAN_CPU_TICKS_OVER_CAP, n);
-                return;
-        }
+        if (r || !may)
+                return r;
         cpu->ticks[cpu->n_ticks++] = (Tick){ key->generation, key->span, service, n };
         cpu->services[service].n_ticks += n;
+        return 0;
 }
 
 /* The span of @header, none if it has none, and the service of its program. */
@@ -440,8 +554,9 @@ int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *
         stat_add(COUNTER_THREAD_CPU_SPLIT_NS, runs->split_ns);
         stat_add(COUNTER_SPAN_CPU_MOVED_TICKS, runs->n_inside);
         cpu->services[service].split_ns += runs->split_ns;
-        add_split_ticks(cpu, service, &key, runs->n_split);
-        r = take_time(cpu, service, &key, runs->n_moved * tick_ns);
+        r = add_split_ticks(cpu, service, &key, runs->n_split);
+        if (!r)
+                r = take_time(cpu, service, &key, runs->n_moved * tick_ns);
         if (!r)
                 r = add_time(cpu, service, &key, runs->whole_ns);
         return r ? r : add_time(cpu, service, &key, runs->n_inside * tick_ns);
@@ -522,11 +637,14 @@ static int forget_spans(SpanCpu *cpu) {
 }
 
 int span_cpu_rotate(SpanCpu *cpu) {
-        int r = share_out(cpu);
+        int r;
 
+        cpu->adding = NULL;
+        r = share_out(cpu);
         give_out(cpu);
         if (!r)
                 r = forget_spans(cpu);
+        end_shares(cpu);
         intern_reset(&cpu->programs);
         for (uint32_t i = 0; i < cpu->operations.n_items; i++) {
                 Row *row = &cpu->rows[i];

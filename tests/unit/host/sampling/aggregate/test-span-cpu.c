@@ -2,12 +2,14 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/span-cpu.h"
 #include "stat-reset.h"
 
 #define TICK_NS 1000
+#define NOBODY (1u << 30)
 
 /* A process `shop` whose threads publish http.route under index 3. */
 typedef struct Shop {
@@ -52,6 +54,13 @@ static void learn_bytes(Shop *shop, uint64_t span, const void *bytes, size_t siz
 
         header.attributes_size = (uint16_t)size;
         cr_assert_eq(span_cpu_add_sample(shop->cpu, &shop->program, &sample, 0), 0);
+}
+
+/* Another program: that of a process with shares of its own, or of one that is not there. */
+static void become(Shop *shop, uint32_t pid, uint64_t generation, const char *service) {
+        shop->process.pid = pid;
+        shop->process.generation = generation;
+        shop->context.attributes[0].string = (ContextText){ service, strlen(service) };
 }
 
 static int add_tick(Shop *shop, const struct abi_sample *header) {
@@ -305,14 +314,42 @@ Test(span_cpu, has_a_cap_on_services) {
         set_up(&shop, "");
         for (unsigned i = 0; i < SPAN_CPU_MAX_SERVICES + 9; i++) {
                 snprintf(name, sizeof(name), "s%u", i);
-                shop.context.attributes[0].string = (ContextText){ name, strlen(name) };
-                shop.process.generation = 100 + i;
+                become(&shop, NOBODY, 100 + i, name);
                 add(&shop, i + 1, (SpanCpuRuns){ .whole_ns = 1 });
         }
         look(&shop);
         cr_assert_eq(shop.span_ns, SPAN_CPU_MAX_SERVICES + 9);
-        cr_assert(strstr(shop.rows, SPAN_CPU_OVERFLOW " 10\n"), "%s", shop.rows);
-        cr_assert_gt(stat_get(COUNTER_SPAN_CPU_SERVICES_OVER_CAP), 0);
+        /* the table keeps one place for the overflow, and a quarter of the others */
+        cr_assert(strstr(shop.rows, SPAN_CPU_OVERFLOW " 76\n"), "%s", shop.rows);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SERVICES_OVER_CAP), 76);
+        become(&shop, (uint32_t)getpid(), 1, "honest");
+        add(&shop, 1, (SpanCpuRuns){ .whole_ns = 5 });
+        cr_assert(strstr(look(&shop), "honest 5\n"), "%s", shop.rows);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SERVICES_OVER_CAP), 76);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_cpu, operations_of_one_leave_room_for_those_of_others) {
+        char operation[16];
+        uint64_t n_over;
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        become(&shop, NOBODY, 2, "evil");
+        for (uint64_t i = 1; i <= SPAN_CPU_MAX_ROWS; i++) {
+                snprintf(operation, sizeof(operation), "/%u", (unsigned)i);
+                learn(&shop, i, operation);
+        }
+        n_over = stat_get(COUNTER_SPAN_CPU_ROWS_OVER_CAP);
+        cr_assert_gt(n_over, 0);
+        become(&shop, (uint32_t)getpid(), 1, "honest");
+        for (uint64_t i = 1; i <= 100; i++) {
+                snprintf(operation, sizeof(operation), "/%u", (unsigned)i);
+                learn(&shop, i, operation);
+                add(&shop, i, (SpanCpuRuns){ .whole_ns = i });
+        }
+        cr_assert(strstr(close_and_look(&shop), "honest/100 100\n"), "%s", shop.rows);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_ROWS_OVER_CAP), n_over);
         span_cpu_free(shop.cpu);
 }
 
@@ -323,12 +360,39 @@ Test(span_cpu, has_caps_on_spans_and_ticks) {
         for (uint64_t i = 1; i <= SPAN_CPU_MAX_SPANS + 3; i++)
                 add(&shop, i, (SpanCpuRuns){ .whole_ns = 1, .n_split = 1 });
         look(&shop);
-        cr_assert_eq(shop.span_ns, 3);
-        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SPANS_OVER_CAP), 3);
-        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_TICKS_OVER_CAP), SPAN_CPU_MAX_SPANS + 3 - SPAN_CPU_MAX_TICKS);
+        cr_assert_eq(shop.span_ns, SPAN_CPU_MAX_SPANS / 4 + 3, "a quarter is for others");
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SPANS_OVER_CAP), SPAN_CPU_MAX_SPANS / 4 + 3);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_TICKS_OVER_CAP),
+                     SPAN_CPU_MAX_SPANS + 3 - SPAN_CPU_MAX_TICKS / 4 * 3);
         cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
         cr_assert_eq(span_cpu_rotate(shop.cpu), 0);
         cr_assert_eq((look(&shop), shop.span_ns), SPAN_CPU_MAX_SPANS + 3);
+        span_cpu_free(shop.cpu);
+}
+
+/* Twice, as with the window all is forgotten but services and operations. */
+Test(span_cpu, spans_and_ticks_of_one_leave_room_for_those_of_others) {
+        const uint64_t few = 500;
+        uint64_t n_spans, n_ticks;
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        for (int window = 0; window < 2; window++) {
+                become(&shop, NOBODY, 2, "evil");
+                for (uint64_t i = 1; i <= SPAN_CPU_MAX_SPANS; i++)
+                        add(&shop, i, (SpanCpuRuns){ .whole_ns = 1, .n_split = 1 });
+                n_spans = stat_get(COUNTER_SPAN_CPU_SPANS_OVER_CAP);
+                n_ticks = stat_get(COUNTER_SPAN_CPU_TICKS_OVER_CAP);
+                cr_assert_geq(n_spans, SPAN_CPU_MAX_SPANS / 4);
+                become(&shop, (uint32_t)getpid(), 1, "honest");
+                for (uint64_t i = 1; i <= few; i++)
+                        add(&shop, i, (SpanCpuRuns){ .whole_ns = 1, .n_split = 1 });
+                learn(&shop, few, "/cart");
+                cr_assert_eq(stat_get(COUNTER_SPAN_CPU_SPANS_OVER_CAP), n_spans);
+                cr_assert_eq(stat_get(COUNTER_SPAN_CPU_TICKS_OVER_CAP), n_ticks);
+                cr_assert(strstr(close_and_look(&shop), window ? "honest/cart 2\n" : "honest/cart 1\n"), "%s",
+                          shop.rows);
+        }
         span_cpu_free(shop.cpu);
 }
 
