@@ -179,17 +179,18 @@ static void kill_copier(Copier copiers[static REMOTE_READER_MAX_COPIERS], uint32
         }
 }
 
-/* A free place, unless the request's mount or user has its share of them. */
+/* A free place, unless the request's mount or user has its share of them, or as many as are free. */
 static Copier *find_place(Copier copiers[static REMOTE_READER_MAX_COPIERS], const RemoteRequest *request) {
         Copier *place = NULL;
-        int n = 0;
+        int n = 0, n_free = 0;
 
         for (int i = 0; i < REMOTE_READER_MAX_COPIERS; i++)
-                if (!copiers[i].pid)
+                if (!copiers[i].pid) {
                         place = &copiers[i];
-                else
+                        n_free++;
+                } else
                         n += remote_request_shares(&copiers[i].request, request);
-        return n < REMOTE_READER_SHARE ? place : NULL;
+        return n < MIN(REMOTE_READER_SHARE, n_free) ? place : NULL;
 }
 
 /* A copier that hangs keeps no bytes of others. */

@@ -157,6 +157,36 @@ Test(remote_reader, gives_a_mount_and_a_user_eight_places) {
         remote_reader_free(reader);
 }
 
+/* Four users ask for all places, and the last of them leaves as many free as it has. */
+Test(remote_reader, leaves_places_beside_users_whose_copiers_hang) {
+        enum { N_USERS = REMOTE_READER_MAX_COPIERS / REMOTE_READER_SHARE, HONEST = 1000 };
+        const RemoteRequest honest = { .serial = HONEST, .device = HONEST, .has_user = true, .user = HONEST,
+                                       .max_bytes = LONG };
+        int path_fd = make_sparse_file("long", 512 << 20), short_fd = make_file("x", 8192), fd;
+        unsigned n_before, n_refused = 0;
+        RemoteReader *reader = NULL;
+        RemoteReply reply;
+
+        cr_assert_eq(remote_reader_new(&reader), 0);
+        for (uint32_t i = 1; i <= REMOTE_READER_MAX_COPIERS; i++) {
+                uint32_t user = (i - 1) / REMOTE_READER_SHARE;
+                const RemoteRequest request = { .serial = i, .device = user, .has_user = true, .user = user,
+                                                .max_bytes = 512 << 20 };
+
+                cr_assert_eq(remote_reader_ask(reader, &request, path_fd), 0);
+        }
+        cr_assert_eq(remote_reader_ask(reader, &honest, short_fd), 0);
+        while (reply = last_reply(reader, &fd, &n_before), reply.serial != HONEST) {
+                cr_assert_eq(reply.result, -EBUSY);
+                cr_assert_geq(reply.serial, (N_USERS - 1) * REMOTE_READER_SHARE);
+                n_refused++;
+        }
+        cr_assert_eq(reply.result, 0);
+        cr_assert_eq(n_refused, REMOTE_READER_SHARE / 2);
+        close(fd);
+        remote_reader_free(reader);
+}
+
 static ObjectFile known(int path_fd) {
         struct stat st;
 
