@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/helper.h"
 #include "core/base/util/array.h"
 #include "core/base/util/clock.h"
@@ -43,6 +44,11 @@
 #define GAP_NS NS_PER_SEC                       /* between two chunks */
 
 enum {
+        _RECORDINGS_E_SUCCESS,
+        RECORDINGS_E_OVER_CAP,          /* it has to leave room for others */
+};
+
+enum {
         WHERE_MAX = 160,
         POLL_MS = 20,
         MAX_TRIES = 2,
@@ -54,6 +60,7 @@ typedef struct Recorded {
         uint32_t pid;
         uint64_t generation, start_time_ns;
         JfrFile chunk;
+        Share *share;                   /* place that its open chunk takes; NULL = none is open */
         uint64_t from;                  /* place in it */
         bool is_complete;               /* all of it was read */
         bool is_seen, has_ended;        /* in the last pass; it is no target any more */
@@ -70,7 +77,8 @@ struct Recordings {
         RecordingsConfig config;
         Helper *helper;
         Recorded *items;
-        uint32_t n, room, n_open;
+        uint32_t n, room;
+        Shares shares;                  /* places of open chunks */
         bool is_asked;
         uint64_t asked;                 /* generation of the process whose chunk a worker has */
         JfrTailRequest request;
@@ -79,8 +87,8 @@ struct Recordings {
         uint8_t *data;                  /* bytes of the answer */
         size_t n_data;
         Window *window;                 /* NULL = nothing has come since the last one */
-        uint64_t end_ns;                /* of it, REALTIME */
-        int failure;                    /* of a pass over the targets */
+        uint64_t end_ns;                /* end of the window, REALTIME */
+        int failure;                    /* failure of a pass over the targets */
 };
 
 /* ---- processes ---- */
@@ -97,7 +105,31 @@ static void close_chunk(Recordings *recordings, Recorded *recorded) {
                 return;
         closep(&recorded->chunk.fd);
         recorded->chunk.fd = -1;
-        recordings->n_open--;
+        share_release(&recordings->shares, recorded->share, 1);
+        recorded->share = NULL;
+}
+
+/*
+ * Takes a place for a chunk. Once three quarters are taken, a control group with more than are left takes no
+ * more. Return: 0, RECORDINGS_E_OVER_CAP, -ENOMEM.
+ */
+static int take_place(Recordings *recordings, Recorded *recorded) {
+        ShareOwner owner = identity_owner_of((pid_t)recorded->pid, recorded->start_time_ns);
+        size_t n_left = RECORDINGS_MAX_OPEN - shares_held(&recordings->shares);
+        int r = RECORDINGS_E_OVER_CAP;
+
+        if (n_left)
+                r = shares_hold(&recordings->shares, &owner, 1, &recorded->share);
+        if (!r && n_left <= RECORDINGS_MAX_OPEN / 4 && share_held_by_group(recorded->share) > n_left) {
+                share_release(&recordings->shares, recorded->share, 1);
+                recorded->share = NULL;
+                r = RECORDINGS_E_OVER_CAP;
+        }
+        if (r == RECORDINGS_E_OVER_CAP) {
+                stat_add(COUNTER_RECORDINGS_OVER_CAP, 1);
+                shares_tell(&recordings->shares, "recordings of JVMs", &owner, clock_monotonic_ns());
+        }
+        return r < 0 ? error_fold(r) : r;
 }
 
 static bool has_jvm(const Process *process) {
@@ -128,7 +160,7 @@ static void visit(void *userdata, const Process *process, SelectorReason reason)
                                                                  .is_seen = true };
 }
 
-/* One that has ended is due at once, for the last time. */
+/* A process that has ended is due at once, for the last time. */
 static int look_for_processes(Recordings *recordings) {
         for (uint32_t i = 0; i < recordings->n; i++)
                 recordings->items[i].is_seen = false;
@@ -160,14 +192,8 @@ static void say_denied(Recorded *recorded) {
 /* Opens the next chunk, if there is one. Return: 0, -ENOMEM. */
 static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
         JfrFile file = { .fd = -1 };
-        int r;
+        int r = jfr_find((pid_t)recorded->pid, recorded->start_time_ns, &recorded->chunk, &file);
 
-        if (recorded->chunk.fd < 0 && recordings->n_open >= RECORDINGS_MAX_OPEN) {
-                stat_add(COUNTER_RECORDINGS_OVER_CAP, 1);
-                recorded->due_ns = now_ns + SEARCH_NS;
-                return 0;
-        }
-        r = jfr_find((pid_t)recorded->pid, recorded->start_time_ns, &recorded->chunk, &file);
         if (r < 0)
                 return error_fold(r);
         if (r == JFR_FIND_E_DENIED)
@@ -176,8 +202,13 @@ static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
                 recorded->due_ns = now_ns + (now_ns - recorded->met_ns < YOUNG_NS ? 1 : SEARCH_NS);
                 return 0;
         }
-        close_chunk(recordings, recorded);
-        recordings->n_open++;
+        r = recorded->share ? 0 : take_place(recordings, recorded);
+        if (r) {
+                close(file.fd);
+                recorded->due_ns = now_ns + SEARCH_NS;
+                return MIN(r, 0);
+        }
+        closep(&recorded->chunk.fd);
         recorded->chunk = file;
         recorded->from = 0;
         recorded->n_failed = 0;
@@ -516,6 +547,7 @@ Recordings *recordings_free(Recordings *recordings) {
         helper_free(recordings->helper);
         while (recordings->n)
                 forget(recordings, &recordings->items[0]);
+        shares_deinit(&recordings->shares);
         free(recordings->items);
         free(recordings->data);
         window_free(recordings->window);

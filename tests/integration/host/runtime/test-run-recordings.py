@@ -13,6 +13,7 @@ import pathlib
 import subprocess
 import sys
 
+import groups
 import jdks
 import otlp_read
 import session
@@ -28,8 +29,6 @@ WANTED = ("settings=none", "+jdk.ObjectAllocationSample#enabled=true", "+jdk.Obj
 # behind it are kept open
 PRETENDER = """
 import mmap, os, sys
-with open("/proc/self/comm", "w") as file:
-    file.write("pretender")
 with open(sys.argv[1], "r+b") as file:
     code = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 kept = [os.open(path, os.O_RDWR) for path in sys.argv[3:]]
@@ -125,8 +124,9 @@ class Recordings(session.NamingCase):
         self.assertEqual({kind for kind, _ in ours}, {"alloc_space", "exceptions"})
         self.assertEqual(known(otlp_read.samples(directory / "ours.pb")).total(), 2000)
 
-    def pretend(self, constants, n=1):
+    def pretend(self, constants, n=1, group=None):
         """@n processes with a chunk whose header says where its constants are, and a pipe that is named as one."""
+        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"] if group else []
         directory = self.directory()
         repository = directory / "2026_11_30_14_33_33_7"
         repository.mkdir()
@@ -138,17 +138,24 @@ class Recordings(session.NamingCase):
         header = b"FLR\0\0\2\0\1" + b"".join(n.to_bytes(8, "big") for n in places)
         chunk.write_bytes(header + bytes((3, 0, 0, 1)) + b"no event" * 512)
         os.mkfifo(pipe)
-        child = self.spawn([sys.executable, "-c", PRETENDER, code, str(n), pipe, chunk], stdin=subprocess.PIPE)
+        program = directory / "pretender"
+        program.symlink_to(os.path.realpath(sys.executable))
+        child = self.spawn([*enter, program, "-c", PRETENDER, code, str(n), pipe, chunk],
+                           stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
 
     def test_more_processes_than_there_is_room_for(self):
-        child = self.pretend(0, 257)
+        """Those of another control group are read all the same: theirs is counted as no recording."""
+        child = self.pretend(0, 257, groups.make(self, "spanprof-recordings", "attacker.service"))
         run, wait = self.start_counted("--comm", "pretender", "--jfr")
         wait(1, "spanprof_recordings_over_cap_total")
-        child.process.stdin.close()
-        child.wait(60)
-        self.assertEqual(run.stop().counter("recordings_unreadable_total"), 0)
+        honest = self.pretend(100, 1, groups.make(self, "spanprof-recordings", "honest.service"))
+        wait(1, "spanprof_recordings_unreadable_total")
+        for one in (child, honest):
+            one.process.stdin.close()
+            one.wait(60)
+        self.assertEqual(run.stop().counter("recordings_unreadable_total"), 1)
 
     def test_a_file_that_is_no_recording_is_counted(self):
         child = self.pretend(100)
