@@ -39,7 +39,7 @@ typedef struct JfrResult {
         uint64_t n_stackless;           /* samples whose stack is referred to and is not there */
         uint64_t n_frames_missing;      /* different frames and methods of which the same is so */
         uint64_t n_left;                /* events with a stack that are in no profile */
-        uint32_t n_left_types;          /* their types */
+        uint32_t n_left_types;          /* types of these */
         struct {
                 char name[64];
                 uint64_t n;

@@ -28,7 +28,7 @@ typedef struct JfrConstant {
 typedef struct JfrPool {
         JfrConstant *slots;
         uint32_t n_slots, n;
-        uint8_t use;                    /* what its constants are known as; 0 = as nothing yet */
+        uint8_t use;                    /* use of its constants; 0 = none yet */
 } JfrPool;
 
 typedef struct JfrPools {

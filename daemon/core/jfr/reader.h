@@ -20,7 +20,7 @@ typedef struct JfrTypeCount {
         uint64_t n_read, n_converted;
         uint64_t n_out_of_time, n_failed;       /* counts of events that are samples */
         bool is_sample;
-        bool has_stack;                 /* its events may have one */
+        bool has_stack;                 /* events of it may have one */
 } JfrTypeCount;
 
 /* Counts of a class of this chunk. The thread that reads the class's events writes them. */

@@ -283,7 +283,7 @@ static void read_mutexes(Work *work, unsigned read) {
         closep(&memory);
 }
 
-/* One thread of each process that is asked for: its runtime tells of all. */
+/* A thread of each process that is asked for: its runtime tells of all. */
 static int read_runtimes(const Work *work, ThreadLocks *told) {
         struct abi_thread *threads = calloc(MAX(work->n, (size_t)1), sizeof(*threads));
         ThreadsLook look = { .threads = threads };

@@ -23,7 +23,7 @@ enum { GROUP_LIMIT_PERCENT = 80 };
 
 typedef struct GroupLimit {
         uint64_t memory_bytes;          /* 0 = none */
-        double cpu_percent;             /* of one CPU; 0 = none */
+        double cpu_percent;             /* part of one CPU; 0 = none */
         char *memory_group;             /* directory of our own group with its use of memory; NULL = none */
         bool is_unified;                /* files there have the names of the unified hierarchy */
 } GroupLimit;

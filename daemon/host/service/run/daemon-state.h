@@ -71,7 +71,7 @@ enum daemon_pause {
         DAEMON_PAUSE_DISABLED,          /* /etc/spanprof/disabled is there */
         DAEMON_PAUSE_COMMAND,           /* `spanprof pause` */
         DAEMON_PAUSE_MEMORY,            /* the daemon is above max-memory */
-        DAEMON_PAUSE_GROUP,             /* its control group is near the limit of its memory */
+        DAEMON_PAUSE_GROUP,             /* the control group is near the limit of its memory */
         DAEMON_PAUSE_HOSTS,             /* the turn of other hosts */
 };
 

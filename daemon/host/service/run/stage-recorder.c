@@ -164,7 +164,7 @@ static int take_next(void *userdata, const RecorderRequest *request, uint64_t st
         return next->request != NULL;
 }
 
-/* It was asked for: no frequency is lowered for its bytes. */
+/* Recording was asked for: no frequency is lowered for its bytes. */
 static int ship(Daemon *daemon, const RecorderRequest *request, const RecorderAsk *ask) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t n_before = exports_submitted_bytes(daemon->stages.exports);
