@@ -141,6 +141,8 @@ build_packages() {
 # What other compilers say, while the release build is tested: tests wait more than they compute. Leaves
 # $TEMPORARY/NAME.compiled for each build that can be tested.
 compile_others() {
+        local with=(--buildtype=plain -Doptimization=1 -Dc_args=-g1)
+
         PHASES=meanwhile
         chrt --idle --pid 0 "$BASHPID" || true
         phase Debian packages
@@ -157,16 +159,18 @@ compile_others() {
         phase clang-tidy
         gate "reading sources with clang (warnings are errors) and clang-tidy" find_mistakes || true
         phase compiling with sanitizers
-        # stacks of what it finds have lines by -g1
-        configure build-asan --buildtype=plain -Doptimization=1 -Dc_args=-g1 -Db_sanitize=address,undefined
+        # stacks of what it finds have lines by -g1; BPF objects are the release build's
+        with+=(-Drelease_build="${released:+$PWD/build}")
+        configure build-asan "${with[@]}" -Db_sanitize=address,undefined
         if gate "compiling with sanitizers" compile_for build-asan unit fuzz sanitized; then
                 touch "$TEMPORARY/asan.compiled"
         fi
         phase compiling with ThreadSanitizer
-        configure build-tsan --buildtype=plain -Doptimization=1 -Dc_args=-g1 -Db_sanitize=thread
-        if gate "compiling with ThreadSanitizer" compile build-tsan spanprof tests/harness/export-driver \
+        configure build-tsan "${with[@]}" -Db_sanitize=thread
+        if gate "compiling with ThreadSanitizer" compile build-tsan tests/harness/export-driver \
                 tests/harness/libfault-at.so tests/harness/libhanging-resolver.so \
-                tests/victims/victim-stations tests/victims/victim-suspended tests/unit/context-switches; then
+                tests/unit/context-switches \
+                ${long:+spanprof tests/victims/victim-stations tests/victims/victim-suspended}; then
                 touch "$TEMPORARY/tsan.compiled"
         fi
         test_others
@@ -216,12 +220,13 @@ find_mistakes() {
 }
 
 # Programs with threads, under ThreadSanitizer: processes of criterion do not start under it. A thread which
-# is left behind in a system call is no leak here (bounded-call.h).
+# is left behind in a system call is no leak here (bounded-call.h). `coro` comes with --long: it needs all of the
+# daemon, and AddressSanitizer has these cases in each run.
 threaded_tests() {
         local options=report_thread_leaks=0:halt_on_error=1:suppressions=$PWD/tests/threads.suppressions
 
         TSAN_OPTIONS=$options run_tests build-tsan testlog sdk-switches spool-threads export-threads \
-                coro-sanitized coro-attach-sanitized traces-sanitized
+                ${long:+coro-sanitized coro-attach-sanitized traces-sanitized}
 }
 
 # A minute for each fuzzer, starting from its corpus. Writes what meson would.
