@@ -43,9 +43,14 @@ second_run() {
         echo "+$directory/meson-logs/$log-second.json"
 }
 
-# Tests NAME-alone of the names in "$@": of some files a part of the cases runs alone.
-parts_alone() {
-        meson test -C build --list 2>/dev/null | sed 's|.* / ||' | grep -xF -f <(printf '%s-alone\n' "$@") || true
+# Other tests of the files "$@": what of them runs alone and, with --long, what the usual run leaves out.
+parts_of() {
+        local name
+
+        meson test -C build --setup all --list 2>/dev/null | sed 's|.* / ||' | grep -xF -f <(
+                for name in "$@"; do
+                        printf '%s\n' "$name-alone" ${long:+"$name-long" "long-$name"}
+                done) || true
 }
 
 # All test programs too: ninja alone leaves them out.
@@ -328,7 +333,7 @@ run_all_tests() {
                 phase release
                 say "testing the release build"
                 if [ ${#names[@]} -gt 0 ]; then
-                        mapfile -t -O ${#names[@]} names < <(parts_alone "${names[@]}")
+                        mapfile -t -O ${#names[@]} names < <(parts_of "${names[@]}")
                         run_tests build testlog --setup all "${names[@]}"
                 else
                         # most of them wait most of the time, and busy victims give way (tap.py)
