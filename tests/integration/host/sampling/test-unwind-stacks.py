@@ -74,6 +74,10 @@ LIES = {
     "signals": ("bad_cfa", 10,
                 "sub $1024, %rsp; and $-16, %rsp; lea sigreturn(%rip), %rax; mov %rax, 168(%rsp); "
                 "mov %rsp, 160(%rsp); push %rax; .cfi_def_cfa %rsp, 8"),
+    # A word that leads down to another stack, and from there to itself: it is followed eight times.
+    "switches": ("bad_cfa", 9,
+                 "sub $64, %rsp; lea -8(%rsp), %rax; mov %rax, 8(%rsp); .cfi_escape 0x0f, 5, 0x77, 8, 0x06, 0x23, 8; "
+                 "call 1f; 1: add $8, %rsp"),
 }
 LIAR = """
         .text

@@ -200,6 +200,9 @@ Test(program, gives_up_a_row_whose_return_address_is_elsewhere) {
         cr_assert_eq(RUN(0x90, 2), 0);
         expect_cfa(UNWIND_CFA_BAD, 0);
         cr_assert_eq(counts.unsupported[CFI_UNSUPPORTED_RETURN_ADDRESS], 1);
+        cr_assert_eq(RUN(0x90, 0), 0);          /* at the CFA itself */
+        expect_cfa(UNWIND_CFA_BAD, 0);
+        cr_assert_gt(counts.unsupported[CFI_UNSUPPORTED_RETURN_ADDRESS], 0);
 }
 
 /* vfork(): pop %rdi; …; jmp *%rdi, as glibc says it: DW_CFA_register rip in rdi, CFA = rsp + 0. */
