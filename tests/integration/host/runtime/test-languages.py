@@ -17,6 +17,7 @@ import subprocess
 import unittest
 
 import debian
+import fresh
 import otlp_read
 import session
 import tap
@@ -156,6 +157,44 @@ let[@inline never] top () = mid (); incr sink
 let[@inline never] main () = for _ = 1 to 120 do top () done
 let () = main ()
 """
+# Calls of C, the collector and a handler of effects go to other stacks each.
+OCAML_5 = """
+external hot_called : int -> int = "c_hot_called"
+external hot_handled : int -> int = "c_hot_handled"
+type _ Effect.t += Ask : int Effect.t
+let sink = ref 0
+let rec list n rest = if n = 0 then rest else list (n - 1) (n :: rest)
+let[@inline never] mid_called () = sink := hot_called 2000000; incr sink
+let[@inline never] top_called () = mid_called (); incr sink
+let[@inline never] mid_kept () = for _ = 1 to 40 do sink := List.length (list 40000 []) done; incr sink
+let[@inline never] top_kept () = mid_kept (); incr sink
+let[@inline never] mid_handled () =
+  sink := hot_handled 2000000 + Effect.perform Ask;
+  sink := !sink + hot_handled 2000000
+let[@inline never] top_handled () = mid_handled (); incr sink
+let[@inline never] handle () =
+  Effect.Deep.match_with top_handled ()
+    { retc = (fun () -> ()); exnc = raise;
+      effc = fun (type a) (e : a Effect.t) -> match e with
+        | Ask -> Some (fun (k : (a, unit) Effect.Deep.continuation) -> Effect.Deep.continue k 1)
+        | _ -> None };
+  incr sink
+let[@inline never] main () = for _ = 1 to 60 do top_called (); top_kept (); handle () done
+let () = main ()
+"""
+OCAML_5_C = """
+#include <caml/mlvalues.h>
+static volatile long sink;
+#define HOT(_name) __attribute__((noinline)) value _name(value n) { \\
+        long s = 0; \\
+        for (long i = 0; i < Long_val(n); i++) s = (s * 31 + i) % 65521; \\
+        return Val_long(sink = s); }
+HOT(c_hot_called)
+HOT(c_hot_handled)
+"""
+OCAML_5_CHAINS = (("main", "top_called", "mid_called", "c_hot_called"),
+                  ("main", "top_kept", "mid_kept", "caml_call_gc"),
+                  ("main", "handle", "top_handled", "mid_handled", "c_hot_handled"))
 NIM = """
 var sink {.volatile.}: int
 proc hot() {.noinline.} =
@@ -228,6 +267,58 @@ pub fn main() void {
     while (n < 120) : (n += 1) top();
 }
 """
+KOTLIN = """
+@Volatile var sink = 0L
+fun hot() { var s = 0L; for (i in 0L until 2000000L) s = (s * 31 + i) % 65521; sink = s }
+fun mid() { hot(); sink++ }
+fun top() { mid(); sink++ }
+fun main(words: Array<String>) { for (i in 1..300) top() }
+"""
+SCALA = """
+object Victim {
+    @volatile var sink = 0L
+    def hot(): Unit = {
+        var s = 0L; var i = 0L
+        while (i < 2000000L) { s = (s * 31 + i) % 65521; i += 1 }
+        sink = s
+    }
+    def mid(): Unit = { hot(); sink += 1 }
+    def top(): Unit = { mid(); sink += 1 }
+    def main(words: Array[String]): Unit = for (_ <- 1 to 300) top()
+}
+"""
+CLOJURE = """
+(def sink (atom 0))
+(defn hot [] (reset! sink (loop [i 0 s 0] (if (< i 2000000) (recur (inc i) (rem (+ (* s 31) i) 65521)) s))))
+(defn mid [] (hot) (swap! sink inc))
+(defn top [] (mid) (swap! sink inc))
+(defn main [] (dotimes [_ 120] (top)))
+(main)
+"""
+GROOVY = """
+class Victim {
+    static volatile long sink
+    static void hot() { long s = 0; for (long i = 0; i < 2000000L; i++) s = (s * 31 + i) % 65521; sink = s }
+    static void mid() { hot(); sink++ }
+    static void top() { mid(); sink++ }
+    static void main(String[] words) { for (int i = 0; i < 60; i++) top() }
+}
+"""
+# compilers that Maven has, and what their programs need
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>victims</groupId><artifactId>languages</artifactId><version>1</version><dependencies><dependency>
+<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency></dependencies></project>"""
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+
+
+def on_java(artifact, source, compiler, program, chain):
+    """A language of the JVM, by a compiler (group, name, version); program: what `java` is told to run."""
+    name, text = source
+    pom = f"cat >pom.xml <<'.'\n{POM.format(*artifact)}\n.\nmvn -q -B {COPY} -DoutputDirectory=jars"
+    return Language("mvn", (name, text), chain, ["sh", "-c", f"{pom} && {compiler or ':'}"],
+                    ["java", "-cp", ".:jars/*", *program])
+
+
 # a compiler that PyPI has
 ZIG_BUILD = "python3 -m venv venv && venv/bin/pip install -q ziglang==0.17.1 && " \
             "venv/bin/python -m ziglang build-exe -O ReleaseFast -fno-strip --name program a.zig"
@@ -260,6 +351,18 @@ LANGUAGES = {
                        ["fpc", "-g", "-O1", "-oprogram", "a.pas"]),
     "Zig": Language("python3", ("a.zig", ZIG), [r"a\.main", r"a\.top", r"a\.mid", r"a\.hot"],
                     ["sh", "-c", ZIG_BUILD]),
+    "Kotlin": on_java(("org.jetbrains.kotlin", "kotlin-compiler-embeddable", "2.4.21"), ("a.kt", KOTLIN),
+                      "java -cp 'jars/*' org.jetbrains.kotlin.cli.jvm.K2JVMCompiler -no-stdlib -no-reflect "
+                      "-cp jars/kotlin-stdlib-2.4.21.jar -d . a.kt", ["AKt"],
+                      [r"AKt\.main", r"AKt\.top", r"AKt\.mid", r"AKt\.hot"]),
+    "Scala": on_java(("org.scala-lang", "scala-compiler", "2.13.16"), ("a.scala", SCALA),
+                     "java -cp 'jars/*' scala.tools.nsc.Main -cp jars/scala-library-2.13.16.jar -d . a.scala",
+                     ["Victim"], [r"Victim\.main", r"Victim\$\.top", r"Victim\$\.mid", r"Victim\$\.hot"]),
+    "Clojure": on_java(("org.clojure", "clojure", "1.12.0"), ("a.clj", CLOJURE), None, ["clojure.main", "a.clj"],
+                       [rf"user\${name}\.invokeStatic" for name in ("main", "top", "mid", "hot")]),
+    "Groovy": on_java(("org.apache.groovy", "groovy", "5.0.8"), ("a.groovy", GROOVY), None,
+                      ["groovy.ui.GroovyMain", "a.groovy"],
+                      [r"Victim\.main", r"Victim\.top", r"Victim\.mid", r"Victim\.hot"]),
     "Crystal": Language("crystal", ("a.cr", CRYSTAL),
                         ["__crystal_main", r"\*Work#top:Int64", r"\*Work#mid:Int64", r"\*Work#hot:Int64"],
                         ["crystal", "build", "--release", "-o", "program", "a.cr"]),
@@ -270,6 +373,8 @@ INTERPRETERS = {
     "Perl": ["perl", "-e", "sub hot { my $s = 0; $s = ($s * 31 + $_) % 65521 for 0 .. 300000; $s } hot() for 1 .. 60"],
     "Lua": ["lua5.4", "-e", "for n = 1, 200 do local s = 0 for i = 0, 300000 do s = (s * 31 + i) % 65521 end end"],
     "Tcl": ["tclsh", "a.tcl"],
+    "R": ["Rscript", "-e", "hot <- function() { s <- 0; for (i in 1:300000) s <- (s * 31 + i) %% 65521; s }\n"
+          "for (n in 1:40) hot()"],
 }
 TCL = "proc hot {} { for {set i 0} {$i < 100000} {incr i} { set s [expr {($i * 31 + 7) % 65521}] } }\n" \
       "for {set n 0} {$n < 60} {incr n} hot\n"
@@ -315,6 +420,25 @@ class Languages(session.TestCase):
         self.assertEqual(found[None, False], 0, found)
         self.assertGreater(found[None, True] + found["no_rows", False], RIGHT * sum(found.values()), found)
 
+    @unittest.skipUnless(tap.LONG, "of --long")
+    def test_ocaml_5(self):
+        """Of Debian 13. C runs on a stack of the system, each handler of effects on a stack of its own."""
+        root = fresh.Root(self, "ocaml", ["ocaml-nox", "gcc", "libc6-dev"])
+        root.write("root/a.ml", OCAML_5)
+        root.write("root/c.c", OCAML_5_C)
+        root.run(self, "ocamlopt -ccopt -O2 -inline 0 -o program c.c a.ml")
+        rows = self.rows(root.words("exec ./program", "/root", {}), self.directory())
+        for chain in OCAML_5_CHAINS:
+            names = [name if name.startswith("c") else rf"A\.{name}_\d+" for name in chain]
+            self.check_chain(rows, names)
+
+    def check_chain(self, rows, chain):
+        n_all, n_whole, n_wrong = self.judge(rows, chain)
+        some = [";".join(frames) for frames, n in sorted(rows, key=lambda row: -row[1])[:5]]
+        self.assertGreater(n_all, 100, some)
+        self.assertEqual(n_wrong, 0, some)
+        self.assertGreater(n_whole / n_all, RIGHT, some)
+
     def judge(self, rows, chain):
         """Samples below hot(), those of them with the whole chain, and those that skip a caller of it."""
         patterns = [re.compile(f"(?:.*[ :])?{name}") for name in chain]
@@ -333,12 +457,7 @@ class Languages(session.TestCase):
 def add(name, language):
     def test(self):
         where = self.directory()
-        rows = self.rows(language.make(where), where)
-        n_all, n_whole, n_wrong = self.judge(rows, language.chain)
-        some = [";".join(frames) for frames, n in sorted(rows, key=lambda row: -row[1])[:5]]
-        self.assertGreater(n_all, 100, some)
-        self.assertEqual(n_wrong, 0, some)
-        self.assertGreater(n_whole / n_all, RIGHT, some)
+        self.check_chain(self.rows(language.make(where), where), language.chain)
 
     test.__name__ = "test_" + re.sub(r"\W", lambda match: "x" if match.group() == "+" else "_", name.lower())
     setattr(Languages, test.__name__, test)
