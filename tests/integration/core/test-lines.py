@@ -292,7 +292,8 @@ NOT_RUN = {
         "`install` is build-deb and apt: test-long-package.py, test-long-service.py",
     r"meson (setup|dist|test) .*|ninja .*|packaging/(build-deb|release) .*|packaging/build-deb --arm64|rpmbuild .*":
         "builds, for minutes: test-long-package.py",
-    r"packaging/bundle .*|sudo tar -C / .*|sudo /opt/spanprof/.*|sudo rm -r /opt/spanprof":
+    r"packaging/bundle .*|sudo tar -C / .*|sudo /opt/spanprof/.*|sudo rm -r /opt/spanprof|"
+    r"sudo systemd-sysusers /opt/.*|sudo install -D .* /opt/spanprof/.*":
         "changes /opt: test-long-distributions.py does it in a Debian 11",
     r"sudo (groupadd|usermod) .*|sudo rm /usr/local/bin/spanprof": "would change users or programs of this machine",
     r"sudo install -m 750 .*|sudo setcap .*": "test-record.py runs them with other paths and a group that is there",

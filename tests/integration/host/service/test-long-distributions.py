@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Debian's releases beside the one that the packages are built on: what apt says of the package there, and
-the main job in a root of each. Debian 12 is in test-long-service.py, publishers on 13 in test-installs.py."""
+the main job in a root of each; and the tarball with its own libraries. Debian 12 is in test-long-service.py,
+publishers on 13 in test-installs.py."""
 import re
 import shutil
 
 import fresh
+import nspawn
 import packages
+import session
 import tap
 
 STATIC = tap.BUILD_DIR / "packaging/static/spanprof-static"
@@ -14,7 +17,7 @@ INSTALL = "apt-get -q install -y --no-install-recommends /tmp/spanprof_*.deb"
 BUSY = "for i in $(seq 3000000); do :; done"
 
 
-class Debian(tap.TestCase):
+class Debian(session.TestCase):
     def root(self, suite):
         root = fresh.Root(self, "plain", [], suite)
         root.mount("--bind", "/sys", root.path / "sys")
@@ -79,6 +82,36 @@ class Debian(tap.TestCase):
         self.assertIn("bash", root.run(self, f"{ours} report /tmp/got"))
         root.run(self, uninstall)
         self.assertFalse((root.path / "opt/spanprof").exists())
+
+    def test_the_bundle_is_a_service_by_the_lines_of_the_documents(self):
+        """On a Debian 12, whose systemd is PID 1: as the package's unit, from /opt/spanprof."""
+        tap.need_tool("patchelf")
+        machine, receiver = nspawn.Machine(self), session.Receiver(self)
+        bundle = self.directory() / "spanprof-bundle.tar.gz"
+        self.run_command([tap.SOURCE_DIR / "packaging/bundle", tap.SPANPROF, bundle], expect=0, timeout=300)
+        machine.copy(bundle, "/root/spanprof-bundle.tar.gz")
+        text = (tap.SOURCE_DIR / "docs/OPERATING.md").read_text()
+        text = text[text.index("**Where libraries are older**"):text.index("## Runbook")]
+        lines = [line.split(" #")[0].strip() for line in re.findall(r"(?m)^    sudo (.+)$", text)]
+        unpack, doctor, *begin, end, remove = lines
+        self.assertRegex(doctor, "doctor$")
+        machine.write("/etc/spanprof/spanprof.conf", f"[export]\nendpoint = {receiver.url}\nexport-interval = 1s\n"
+                                                     "[targets]\ncomm = burn\n")
+        machine.write("/usr/local/bin/burn", "#!/bin/bash\nwhile :; do :; done\n")
+        machine.run("chmod", "+x", "/usr/local/bin/burn")
+        machine.run("systemd-run", "--unit=target", "--property=DynamicUser=yes", "/usr/local/bin/burn")
+        for line in (unpack, *begin):
+            machine.run("bash", "-c", f"cd /root && {line}")
+        tap.wait_until(lambda: list(receiver.paths()), f"a window: {machine.journal('spanprof')}")
+        state = machine.show("spanprof", "User", "FragmentPath", "MemoryMax", "UnitFileState", "MainPID")
+        self.assertEqual((state["User"], state["UnitFileState"]), ("spanprof", "enabled"))
+        self.assertEqual(machine.run("readlink", f"/proc/{state['MainPID']}/exe").stdout, "/opt/spanprof/sbin/spanprof\n")
+        self.assertNotIn(" /usr/lib/", machine.run("cat", f"/proc/{state['MainPID']}/maps").stdout)
+        self.assertRegex(machine.run("/opt/spanprof/sbin/spanprof", "config", "show").stdout, "max-cpu += 50 ")
+        machine.run("bash", "-c", end)
+        machine.run("bash", "-c", remove)
+        left = machine.show("spanprof", "LoadState", "ActiveState")
+        self.assertEqual((left["LoadState"], left["ActiveState"]), ("not-found", "inactive"))
 
     def test_11_has_older_libraries_and_the_static_program(self):
         """The package is refused by name, and what runs without libraries reads what others recorded."""
