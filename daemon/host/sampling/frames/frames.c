@@ -55,7 +55,7 @@ static const enum counter frame_counters[] = {
 typedef struct CachedStack {
         uint32_t stack;                 /* index in the window */
         uint32_t is_root;               /* the last user frame is one */
-        uint32_t is_unproved;           /* it ends at a frame that may be another function's */
+        uint32_t is_unproved;           /* the stack ends at a frame that may be another function's */
         enum counter nameless;          /* as frames_nameless() */
         uint16_t n_frames[ARRAY_SIZE(frame_counters)];  /* counts of one sample of it */
 } CachedStack;
@@ -74,12 +74,12 @@ struct Frames {
         struct {
                 FramesSampled tell;     /* NULL = nothing asks */
                 void *userdata;
-                const Process *process; /* of the stack that is being made */
+                const Process *process; /* process of the stack that is being made */
         } sampled;
         /* the stack that is being made: it may be another one for the next sample */
         bool is_preliminary;
         bool is_late;                   /* a name of its runtime may be known in a moment */
-        bool is_unmade;                 /* it waits for that, or for where its code begins */
+        bool is_unmade;                 /* the stack waits for that, or for where its code begins */
         enum counter nameless;          /* as frames_nameless(), of the stack that is made, or was last */
         uint64_t window_serial;         /* the window that `modules` and the cache are for */
         Intern keys;

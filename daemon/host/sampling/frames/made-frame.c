@@ -105,7 +105,7 @@ static size_t dotnet_prologue(const uint8_t *code, size_t size) {
         return at + n;
 }
 
-/* Such a function counts its rounds in its frame, so it has one with room. */
+/* A function that may be left counts its rounds in its frame, so it has one with room. */
 bool made_frame_may_be_left(const uint8_t *code, size_t size) {
         return dotnet_prologue(code, size) > 4;
 }

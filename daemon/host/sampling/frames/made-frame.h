@@ -65,7 +65,7 @@ typedef struct MadeCode {
         MadeReads *reads;
         uint64_t serial;                /* another one whenever code may be another */
         uint64_t start, pc;
-        bool is_leaf;                   /* it was interrupted at the pc */
+        bool is_leaf;                   /* the code was interrupted at the pc */
 } MadeCode;
 
 /*

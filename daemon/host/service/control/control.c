@@ -43,7 +43,7 @@ struct Control {
         bool socket_taken, port_taken;  /* another process has it */
         sd_event_source *retry;
         uint64_t retry_ns;              /* until the next try */
-        Bearer tokens;                  /* of who may have the recorder ship something; none: nobody */
+        Bearer tokens;                  /* tokens that let one ask the recorder to ship; none: nobody */
         MinuteLimit hooks;
 };
 

@@ -49,7 +49,7 @@ static char *read_text(const char *path) {
 
 /* ---- kernel ---- */
 
-/* Its version is told, and judges nothing: distributions add functions to old kernels. */
+/* The kernel's version is told, and judges nothing: distributions add functions to old kernels. */
 static void check_version(Doctor *doctor) {
         struct utsname name = { 0 };
 

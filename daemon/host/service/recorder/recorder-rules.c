@@ -35,7 +35,7 @@
 #define FIRST_STEP_NS (UINT64_C(1) << 20)
 
 enum {
-        STEPS = 8,                      /* of a power of two */
+        STEPS = 8,                      /* steps of a power of two */
         BUCKETS = 1 + 16 * STEPS,       /* 1 ms to 69 s; what is longer is in the last */
         COUNTED = 1 << 16,              /* spans of an operation; then all its counts are halved */
         RECENT = 64,                    /* traces that were kept last */
@@ -45,7 +45,7 @@ enum {
 typedef struct RuleSpan {
         WindowLink link;
         uint64_t first_ns, last_ns;     /* MONOTONIC */
-        uint32_t operation;             /* its number + 1; 0 = not known */
+        uint32_t operation;             /* number of the operation + 1; 0 = not known */
 } RuleSpan;
 
 typedef struct RuleUsual {
@@ -115,7 +115,7 @@ static uint32_t bucket_of(uint64_t ns) {
         return MIN((power - 20) * STEPS + step + 1, BUCKETS - 1u);
 }
 
-/* Of bucket 0 it is the first step's begin. */
+/* The end of bucket 0 is the first step's begin. */
 static uint64_t end_of(uint32_t bucket) {
         uint32_t power = 20 + bucket / STEPS;
 
@@ -247,7 +247,7 @@ static int name_span(RecorderRules *rules, RuleSpan *span, const Window *window,
 /* The first sample that names it: reaches are asked for all, whatever they are named. */
 typedef struct Naming {
         const Window *window;
-        uint32_t *attributes;           /* of each link; 0 = it has no operation */
+        uint32_t *attributes;           /* attribute of each link; 0 = it has no operation */
 } Naming;
 
 static bool note_operation(void *userdata, const WindowSample *sample) {

@@ -14,7 +14,7 @@
 #include "host/service/recorder/recorder-ask.h"
 
 enum {
-        RECORDER_RULES_MAX_SPANS = 16384,       /* of a window, and those before it that go on */
+        RECORDER_RULES_MAX_SPANS = 16384,       /* spans of a window, and those before it that go on */
         RECORDER_RULES_MAX_OPERATIONS = 512,
         RECORDER_RULES_LEAST = 1000,            /* spans of an operation, before what is usual is known */
         RECORDER_RULES_MINUTE = 30,             /* traces that are kept in a minute */

@@ -18,7 +18,7 @@
 
 enum {
         RECORDER_MAX_BYTES = 64 << 20,
-        RECORDER_LEAST_WINDOWS = 8,             /* one has no more than its part of the bytes */
+        RECORDER_LEAST_WINDOWS = 8,             /* a window has no more than its part of the bytes */
         RECORDER_REQUEST_BYTES = 256 << 10,     /* bytes of one request, before it is packed */
 };
 

@@ -349,7 +349,7 @@ void daemon_on_found(void *userdata, const Process *process) {
         runtimes_expect(daemon->stages.runtimes, process->comm);
 }
 
-/* Of all such processes one is told of in a minute. */
+/* One of all such processes is told of in a minute. */
 static void say_remote(const Process *process) {
         static LogLimit limit;
         uint64_t n_skipped;

@@ -118,7 +118,7 @@ static int hand_over(Daemon *daemon, const Window *window) {
         return error_fold(r);
 }
 
-/* What JVMs have recorded goes out by itself: its times are the calendar's, and its frames have names. */
+/* Recordings of JVMs go out by themselves: their times are the calendar's, and their frames have names. */
 static int hand_over_recordings(Daemon *daemon) {
         _cleanup_(window_freep) Window *window = NULL;
         int r = daemon->stages.recordings ? recordings_take(daemon->stages.recordings, &window) : 0;

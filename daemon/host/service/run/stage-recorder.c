@@ -46,7 +46,7 @@ static bool is_wanted(const Daemon *daemon) {
         return !daemon->sink && daemon->config->sampling.recorder_ns;
 }
 
-/* What a reload's predecessor has stays as it is: the new configuration may still be refused. */
+/* A reload's predecessor leaves what it has as it is: the new configuration may still be refused. */
 static int make(Daemon *daemon) {
         DaemonTotals *totals = daemon->totals;
         int r = is_wanted(daemon) && !totals->recorder ? recorder_new(&totals->recorder) : 0;
@@ -164,7 +164,7 @@ static int take_next(void *userdata, const RecorderRequest *request, uint64_t st
         return next->request != NULL;
 }
 
-/* Recording was asked for: no frequency is lowered for its bytes. */
+/* Bytes that were asked for: no frequency is lowered for them. */
 static int ship(Daemon *daemon, const RecorderRequest *request, const RecorderAsk *ask) {
         _cleanup_(window_freep) Window *window = NULL;
         uint64_t n_before = exports_submitted_bytes(daemon->stages.exports);
@@ -178,7 +178,7 @@ static int ship(Daemon *daemon, const RecorderRequest *request, const RecorderAs
         return r;
 }
 
-/* What the receivers take late would displace the export, in memory and in a spool. */
+/* Windows that the receivers take late would displace the export, in memory and in a spool. */
 static bool must_wait(const Daemon *daemon) {
         return exports_are_failing(daemon->stages.exports) ||
                 exports_queued_bytes(daemon->stages.exports) >= RECORDER_REQUEST_BYTES;

@@ -75,10 +75,10 @@ typedef struct FrameSection {
         uint32_t first, n;              /* among LLVM's functions; n 0 = all that it has count */
 } FrameSection;
 
-/* One of LLVM's array: a FDE, the CIE that it names, and the address of its code. */
+/* An entry of LLVM's array: a FDE, the CIE that it names, and the address of its code. */
 typedef struct ArrayFunction {
         uint64_t cie, fde, start;
-        uint64_t end;                   /* of the FDE */
+        uint64_t end;                   /* end of the FDE's code */
 } ArrayFunction;
 
 typedef struct Lists {
@@ -91,7 +91,7 @@ typedef struct Lists {
         uint64_t *nodes;                /* nodes of a tree to read, from the root on */
         uint32_t n_nodes, nodes_room;
         uint64_t hash;                  /* a hash of a tree's nodes and locks, or of LLVM's array */
-        ArrayFunction *functions;       /* of LLVM's array, by CIE and FDE */
+        ArrayFunction *functions;       /* entries of LLVM's array, by CIE and FDE */
         uint32_t n_functions;
 } Lists;
 
@@ -351,7 +351,7 @@ typedef struct ArrayEntry {
 
 /* Return: whether it is a FDE. */
 static bool read_fde(const FrameMemory *memory, const ArrayEntry *entry, ArrayFunction *function) {
-        uint32_t head[2];               /* its length, and the distance of its CIE from here */
+        uint32_t head[2];               /* the FDE's length, and the distance of its CIE from here */
 
         if (!read_memory(memory, entry->fde, head, sizeof(head)) || head[0] < sizeof(head[1]) ||
             head[0] > ENTRY_MAX_SIZE || !head[1] || head[1] > FRAME_REGISTRY_MAX_SECTION)

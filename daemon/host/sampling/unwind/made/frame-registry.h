@@ -20,7 +20,7 @@
 #include "host/sampling/unwind/made/frame-variables.h"
 
 enum {
-        FRAME_REGISTRY_MAX_OBJECTS = 4096,      /* of both lists, sections that they name; LLVM's functions */
+        FRAME_REGISTRY_MAX_OBJECTS = 4096,      /* objects of both lists; named sections; LLVM's functions */
         FRAME_REGISTRY_MAX_SECTION = 4 << 20,   /* bytes of one section */
         FRAME_REGISTRY_MAX_BYTES = 16 << 20,    /* bytes of all sections, and of a set */
         FRAME_REGISTRY_MAX_NAMED = 4096,        /* functions that are known by name */

@@ -32,7 +32,7 @@ FrameVariables frame_variables_at(const FrameVariables *variables, uint64_t bias
 enum {
         _FRAME_VARIABLES_E_SUCCESS,
         FRAME_VARIABLES_E_NONE,         /* the library has no such functions */
-        FRAME_VARIABLES_E_UNKNOWN,      /* it has, and keeps what they get in a way that is not known */
+        FRAME_VARIABLES_E_UNKNOWN,      /* the library keeps what they get in a way that is not known */
 };
 
 /* @image: opened. *variables: in ELF addresses. Return: 0, FRAME_VARIABLES_E_*. */

@@ -169,7 +169,7 @@ static int put_fde(MadeCode *made, const CfiFunction *function, uint32_t *ip) {
         distance = begin + (uint32_t)sizeof(distance);
         put(made, (const uint32_t[]){ 0, distance }, 2 * sizeof(distance));
         put(made, &start, sizeof(start));
-        put(made, &start, sizeof(start));       /* its size, below */
+        put(made, &start, sizeof(start));       /* the function's size, below */
         put_byte(made, 0);                      /* no augmentation */
         for (; i < function->n_rows && is_plain(function->rows[i].rule) && made->size - begin < MAX_ENTRY;
              i++) {
