@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A sampler of traces at their end tells the flight recorder which ones were chosen, with --recorder-listen: a
- * receiver of OTLP spans, so that a Collector's tail_sampling needs nothing but one more exporter.
+ * A sampler of traces at their end tells the flight recorder which ones were chosen, with --recorder-listen:
+ * a receiver of OTLP spans, so that a Collector's tail_sampling needs nothing but one more exporter.
  *
  *     Collector: tail_sampling ─▶ otlp_http ─▶ POST /v1/traces, with a token ─▶ ids of traces alone
  *                       ─▶ as the window closes: the recorder ships what it has of them
