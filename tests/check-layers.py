@@ -99,7 +99,7 @@ ROOMS = {
         "unwind/walk"},
     "host/service/config": set(),
     "host/service/control": {"config", "recorder", "run"},
-    "host/service/doctor": {"config", "control", "run"},
+    "host/service/doctor": {"config", "control", "limits", "recorder", "run"},
     "host/service/limits": set(),
     "host/service/recorder": set(),
     "host/service/run": {"config", "control", "limits", "recorder"},

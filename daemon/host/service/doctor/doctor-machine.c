@@ -222,14 +222,15 @@ static void check_lockdown(Doctor *doctor) {
         doctor_judge_lockdown(doctor, text ? text : "");
 }
 
-/* The one check that counts. What stands in its way was logged. */
-static void check_load(Doctor *doctor) {
+/* Loads and attaches the kernel half for a moment. What stands in its way is logged. */
+static int load(const Doctor *doctor, bool crashes, uint32_t *n_cpusp, size_t *map_bytesp) {
         const SamplerConfig config = {
                 .frequency = (uint32_t)doctor->config->sampling.frequency,
                 .depth = (uint32_t)doctor->config->sampling.depth,
                 .default_state = ABI_STATE_REJECTED,
                 .self_tgid = (uint32_t)getpid(),
                 .btf_path = getenv("SPANPROF_BTF"),
+                .crashes = crashes,
         };
         _cleanup_(sampler_freep) Sampler *sampler = NULL;
         int r = sampler_new(&sampler, &config);
@@ -237,13 +238,46 @@ static void check_load(Doctor *doctor) {
         if (!r)
                 r = sampler_start(sampler);
         if (r)
+                return r;
+        *n_cpusp = sampler_n_cpus(sampler);
+        *map_bytesp = sampler_map_bytes(sampler);
+        return 0;
+}
+
+/* Crashes have a program of their own. @map_bytes: maps of the kernel half without it. */
+static void check_crashes(Doctor *doctor, size_t map_bytes) {
+        uint32_t n_cpus;
+        size_t all_bytes;
+
+        if (!doctor->config->sampling.crashes)
+                doctor_add(doctor, "crashes", DOCTOR_OK, NULL,
+                           "are not told of: crashes = on keeps the last stack of a target that a signal ends");
+        else if (load(doctor, true, &n_cpus, &all_bytes))
+                doctor_add(doctor, "crashes", DOCTOR_FAIL,
+                           "sudo spanprof run --crashes --duration 1s --log-level debug   # says why; or set crashes = off",
+                           "its program cannot be loaded, or attached to signal_deliver: `run` would not start");
+        else
+                doctor_add(doctor, "crashes", DOCTOR_OK, NULL,
+                           "the last stack of a target that a signal ends, 16 a second of a CPU; no ticks, and %zu KiB of maps",
+                           (all_bytes - MIN(map_bytes, all_bytes)) >> 10);
+}
+
+/* The one check that counts. */
+static void check_load(Doctor *doctor) {
+        size_t map_bytes = 0;
+        uint32_t n_cpus = 0;
+        int r = load(doctor, false, &n_cpus, &map_bytes);
+
+        if (r)
                 doctor_add(doctor, "kernel-half", DOCTOR_FAIL,
                            "sudo spanprof run --duration 1s --log-level debug   # says why, once what failed above is mended",
                            "cannot be loaded and attached");
         else
                 doctor_add(doctor, "kernel-half", DOCTOR_OK, NULL,
                            "loads and attaches on %u CPUs; no compiler, no headers needed",
-                           sampler_n_cpus(sampler));
+                           n_cpus);
+        if (!r)
+                check_crashes(doctor, map_bytes);
 }
 
 void doctor_check_kernel(Doctor *doctor) {

@@ -69,6 +69,7 @@ void doctor_check_kernel(Doctor *doctor);
 void doctor_check_needs(Doctor *doctor);
 void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
+void doctor_check_recorder(Doctor *doctor);
 void doctor_check_place(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 
@@ -83,6 +84,8 @@ void doctor_judge_config(Doctor *doctor, const char *config);
 void doctor_judge_lockdown(Doctor *doctor, const char *lockdown);
 void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
 void doctor_judge_offset(Doctor *doctor, const char *offsets);  /* NULL = of this process */
+/* @room: bytes for it. @rate: ticks a second that are allowed, 0 = not known. @status: of the daemon. */
+void doctor_judge_recorder(Doctor *doctor, size_t room, int64_t rate, const char *status);
 /* @becomes: the user that root's daemon will be; NULL = there is no such user. */
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change);
 /* @what, @fix: words for it. @end: when it ends, @now: seconds since 1970. */

@@ -86,6 +86,12 @@ Recorder *recorder_free(Recorder *recorder) {
         return NULL;
 }
 
+size_t recorder_room(uint64_t spare_bytes, uint64_t max_memory_bytes) {
+        uint64_t most = MIN(spare_bytes, max_memory_bytes ?: UINT64_MAX);
+
+        return (size_t)MIN((uint64_t)RECORDER_MAX_BYTES, most / 4);
+}
+
 void recorder_expire(Recorder *recorder, uint64_t now_ns) {
         while (recorder->n_windows && recorder->windows[0]->end_ns < now_ns &&
                now_ns - recorder->windows[0]->end_ns > recorder->max_age_ns)

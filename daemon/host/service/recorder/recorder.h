@@ -44,6 +44,9 @@ typedef struct RecorderState {
         uint64_t max_age_ns;
 } RecorderState;
 
+/* Pure. Bytes that it may have: a quarter of what caches may have, or of max-memory; 0 = no limit. */
+size_t recorder_room(uint64_t spare_bytes, uint64_t max_memory_bytes);
+
 /* Return: 0, -ENOMEM. */
 int recorder_new(Recorder **recorderp);
 /* Counts what it still has as dropped. */

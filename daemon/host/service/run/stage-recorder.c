@@ -34,12 +34,9 @@
 /* From one end of a window on request to the next: each is work, and one more request for the receivers. */
 #define CLOSES_APART_NS NS_PER_SEC
 
-/* In a small control group, or below a low max-memory, it has a quarter of what caches may have. */
 static size_t max_bytes(const Daemon *daemon) {
-        uint64_t most = MIN(group_limit_spare(&daemon->limits.group),
-                            daemon->config->daemon.max_memory_bytes ?: UINT64_MAX);
-
-        return (size_t)MIN((uint64_t)RECORDER_MAX_BYTES, most / 4);
+        return recorder_room(group_limit_spare(&daemon->limits.group),
+                             daemon->config->daemon.max_memory_bytes);
 }
 
 static bool is_wanted(const Daemon *daemon) {

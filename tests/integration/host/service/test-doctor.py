@@ -160,6 +160,27 @@ class Doctor(session.TestCase):
             self.assertEqual(finding["result"], "warn", finding)
             self.assertIn(f"ss -ltnp 'sport = :{port}'", finding["fix"])
 
+    def test_what_a_recorder_and_crashes_take(self):
+        receiver = session.Receiver(self)
+        findings = self.doctor("--endpoint", receiver.url)
+        self.assertIn("none is asked for", findings["recorder"]["text"])
+        self.assertIn("are not told of", findings["crashes"]["text"])
+        findings = self.doctor("--endpoint", receiver.url, "--recorder", "10m", "--max-memory", "64M", "--crashes")
+        self.assertEqual(findings["recorder"]["result"], "warn", findings)
+        self.assertIn("keeps 16 MiB at most, not 64", findings["recorder"]["text"])
+        self.assertEqual(findings["crashes"]["result"], "ok", findings)
+        self.assertRegex(findings["crashes"]["text"], r"no ticks, and [1-9]\d* KiB of maps")
+
+    def test_how_far_back_the_recorder_of_the_daemon_reaches(self):
+        receiver, sock = session.Receiver(self), self.directory() / "c.sock"
+        victim = self.victim("chain", 5, rests=True)
+        run = self.start("--control", sock, "-p", victim.pid, "--recorder", "5m")
+        run.wait_events(1, victim.pid)
+        finding = self.doctor("--endpoint", receiver.url, "--control", sock)["recorder-reach"]
+        self.assertEqual((finding["result"], finding["view"]), ("ok", "daemon"), finding)
+        self.assertRegex(finding["text"], r"^reaches back .+ of 5 min: \d+ windows?, .+ went for age, 0 for room$")
+        run.stop()
+
     def test_a_proxy_that_is_dead(self):
         """What it says of both ends in tickets: no password is in it."""
         finding = self.doctor("--endpoint", "http://me:hidden@collector.example:4318?key=hidden&more",

@@ -297,3 +297,54 @@ Test(doctor, certificates_are_judged_by_the_days_that_they_have) {
                 cr_assert_str_eq(doctor.findings[0].fix, cases[i].verdict == DOCTOR_OK ? "" : "renew it");
         }
 }
+
+Test(doctor, says_what_a_recorder_has_and_how_far_back_it_reaches) {
+        Config config = { .sampling = { .frequency = 99, .recorder_frequency = 999 } };
+
+        doctor.config = &config;
+        doctor.view.pid = 812;
+        doctor_judge_recorder(&doctor, 64 << 20, 100000, "targets 1\n");
+        cr_assert(strstr(find("recorder")->text, "none is asked for"));
+        cr_assert_null(find("recorder-reach"));
+
+        config.sampling.recorder_ns = 600 * UINT64_C(1000000000);
+        doctor.n_findings = 0;
+        doctor_judge_recorder(&doctor, 64 << 20, 100000,
+                              "ticks 1\nrecorder     reaches back 5 min of 10 min: 20 windows, 3.0 of 64 MiB; "
+                              "7 went for age, 0 for room\nkernel x\n");
+        cr_assert_str_eq(find("recorder")->text, "990 ticks a second of a busy CPU, one of 10 is exported; 600 s are "
+                                                 "kept, in 64 MiB at most");
+        cr_assert_eq(find("recorder")->verdict, DOCTOR_OK);
+        cr_assert_not(find("recorder")->of_daemon);
+        cr_assert_str_eq(find("recorder-reach")->text, "reaches back 5 min of 10 min: 20 windows, 3.0 of 64 MiB; "
+                                                       "7 went for age, 0 for room");
+        cr_assert_eq(find("recorder-reach")->verdict, DOCTOR_OK);
+        cr_assert(find("recorder-reach")->of_daemon);
+
+        doctor.n_findings = 0;
+        doctor_judge_recorder(&doctor, 64 << 20, 0,
+                              "ticks 1\nrecorder     reaches back 5 min of 10 min: 20 windows, 64.0 of 64 MiB; "
+                              "0 went for age, 1 for room\n");
+        cr_assert_eq(find("recorder")->verdict, DOCTOR_OK, "a rate that is not known is enough");
+        cr_assert_eq(find("recorder-reach")->verdict, DOCTOR_WARN);
+        cr_assert(strstr(find("recorder-reach")->fix, "recorder-frequency"));
+}
+
+Test(doctor, warns_of_a_recorder_that_cannot_have_what_it_is_to) {
+        Config config = { .sampling = { .frequency = 99, .recorder_frequency = 999, .recorder_ns = 1 } };
+
+        doctor.config = &config;
+        doctor_judge_recorder(&doctor, 16 << 20, 100000, NULL);
+        doctor_judge_recorder(&doctor, 64 << 20, 989, NULL);
+        doctor_judge_recorder(&doctor, 64 << 20, 990, NULL);
+        config.sampling.recorder_frequency = 99;
+        doctor_judge_recorder(&doctor, 64 << 20, 100000, NULL);
+        cr_assert_eq(doctor.n_findings, 4);
+        cr_assert_eq(doctor.findings[0].verdict, DOCTOR_WARN);
+        cr_assert(strstr(doctor.findings[0].text, "16 MiB at most, not 64"));
+        cr_assert_eq(doctor.findings[1].verdict, DOCTOR_WARN);
+        cr_assert(strstr(doctor.findings[1].fix, "perf_event_max_sample_rate=990"));
+        cr_assert_eq(doctor.findings[2].verdict, DOCTOR_OK);
+        cr_assert_eq(doctor.findings[3].verdict, DOCTOR_WARN);
+        cr_assert(strstr(doctor.findings[3].text, "no more than the export"));
+}
