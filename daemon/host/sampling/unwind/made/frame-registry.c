@@ -91,7 +91,7 @@ typedef struct Lists {
         uint64_t *nodes;                /* nodes of a tree to read, from the root on */
         uint32_t n_nodes, nodes_room;
         uint64_t hash;                  /* a hash of a tree's nodes and locks, or of LLVM's array */
-        ArrayFunction *functions;       /* entries of LLVM's array, by CIE and FDE */
+        ArrayFunction *functions;       /* entries of LLVM's array, by CIE, FDE, start */
         uint32_t n_functions;
 } Lists;
 
@@ -368,7 +368,9 @@ static int compare_functions(const void *a, const void *b) {
 
         if (one->cie != other->cie)
                 return one->cie < other->cie ? -1 : 1;
-        return one->fde < other->fde ? -1 : one->fde > other->fde;
+        if (one->fde != other->fde)
+                return one->fde < other->fde ? -1 : 1;
+        return one->start < other->start ? -1 : one->start > other->start;
 }
 
 /* Return: 0, FRAME_REGISTRY_E_CHANGED, -ENOMEM. */
@@ -570,7 +572,8 @@ static int read_registered(Functions *functions, CieCache *cies, Reader *reader,
                 uint32_t before = functions->n;
                 Entry entry;
 
-                if (i && registered[i].fde == registered[i - 1].fde)
+                if (i && registered[i].fde == registered[i - 1].fde &&
+                    registered[i].start == registered[i - 1].start)
                         continue;
                 if (entry_read(&entry, reader, cies->section, registered[i].fde - from->begin) ||
                     entry.is_cie || entry.cie_offset) {

@@ -636,6 +636,16 @@ Test(frame_registry, reads_functions_of_one_cie_once_in_any_order) {
         cr_assert_eq(set.n_malformed, 0);
 }
 
+Test(frame_registry, reads_a_function_whose_fde_had_another_before) {
+        make_array(1);
+        entries[1] = entries[0];
+        entries[0].pc_begin -= 16;              /* whose maker has not taken it out */
+        array.used = (uintptr_t)(entries + 2);
+        cr_assert_eq(read_array(), 0);
+        cr_assert_eq(set.n_functions, 1);
+        cr_assert_eq(set.n_malformed, 1);
+}
+
 Test(frame_registry, is_void_while_llvms_lock_is_held_by_a_writer) {
         make_array(2);
         array.lock[0] = 3;
