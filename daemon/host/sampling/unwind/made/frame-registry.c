@@ -87,6 +87,7 @@ typedef struct Lists {
         uint32_t n, room;
         uint32_t n_objects;
         uint64_t n_bytes;
+        uint32_t n_followed;            /* bytes of code that is named */
         uint32_t n_malformed, n_over_cap;
         uint64_t *nodes;                /* nodes of a tree to read, from the root on */
         uint32_t n_nodes, nodes_room;
@@ -661,11 +662,12 @@ static bool is_sound_code(const MadeRun *run) {
 static int follow_code(Lists *lists, const MadeRun *run, uint8_t *code, MadeCode *made) {
         uint32_t size = (uint32_t)(run->end - run->start);
 
-        if (made->size > FRAME_REGISTRY_MAX_SECTION / 2 || size > FRAME_REGISTRY_MAX_BYTES - lists->n_bytes) {
+        if (made->size > FRAME_REGISTRY_MAX_SECTION / 2 ||
+            size > FRAME_REGISTRY_MAX_FOLLOWED - lists->n_followed) {
                 lists->n_over_cap++;
                 return 0;
         }
-        lists->n_bytes += size;
+        lists->n_followed += size;
         if (!read_code(lists->memory, run->start, code, size)) {
                 lists->n_malformed++;
                 return 0;
