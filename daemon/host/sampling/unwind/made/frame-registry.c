@@ -675,18 +675,51 @@ static int follow_code(Lists *lists, const MadeRun *run, uint8_t *code, MadeCode
         return made_code_add(made, code, size, run->start);
 }
 
+static int compare_runs(const void *a, const void *b) {
+        const MadeRun *one = a, *other = b;
+
+        if (one->start != other->start)
+                return one->start < other->start ? -1 : 1;
+        return one->end < other->end ? -1 : one->end > other->end;
+}
+
+/*
+ * Follows @runs, in order. One that begins in another is a part of that: nothing calls it. Several names may
+ * be of one run. Return: 0, -ENOMEM.
+ */
+static int follow_all_code(Lists *lists, const Functions *functions, const MadeRun *runs, uint32_t n,
+                           MadeCode *made) {
+        _cleanup_(freep) uint8_t *code = malloc(FRAME_REGISTRY_MAX_CODE);
+        const MadeRun *last = NULL;
+        int r = code ? 0 : error_origin(-ENOMEM);
+
+        for (uint32_t i = 0; i < n && !r; i++) {
+                if (last && runs[i].start == last->start && runs[i].end == last->end)
+                        continue;
+                if (!is_sound_code(&runs[i]) || (last && runs[i].start < last->end)) {
+                        lists->n_malformed++;
+                        continue;
+                }
+                last = &runs[i];
+                if (!is_described(functions, last))
+                        r = follow_code(lists, last, code, made);
+        }
+        return r;
+}
+
 /* A section for functions that are named and have no rows. Return: 0, -ENOMEM. */
 static int add_code(Lists *lists, const Functions *functions, const MadeRun *named, uint32_t n_named) {
-        _cleanup_(freep) uint8_t *code = n_named ? malloc(FRAME_REGISTRY_MAX_CODE) : NULL;
+        _cleanup_(freep) MadeRun *runs = n_named ? malloc(n_named * sizeof(*runs)) : NULL;
         MadeCode made = { 0 };
-        int r = n_named && !code ? error_origin(-ENOMEM) : 0;
+        int r;
 
-        for (uint32_t i = 0; i < n_named && !r; i++) {
-                if (!is_sound_code(&named[i]))
-                        lists->n_malformed++;
-                else if (!is_described(functions, &named[i]))
-                        r = follow_code(lists, &named[i], code, &made);
-        }
+        if (!n_named)
+                return 0;
+        if (!runs)
+                return error_origin(-ENOMEM);
+        memcpy(runs, named, n_named * sizeof(*runs));
+        qsort(runs, n_named, sizeof(*runs), compare_runs);      /* as make_set() */
+        r = follow_all_code(lists, functions, runs, n_named, &made);
         if (!r && made.size)
                 r = array_reserve(&lists->sections, &lists->room, lists->n + 1u, 16);
         if (r || !made.size) {

@@ -10,6 +10,9 @@
  *     …                   rsp + 32        CFA rsp + 32
  *     ret                 not understood  the FDE ends before
  *
+ * Who lists code may list what is no function: a part that its compiler has moved away (`foo.cold`), or code
+ * that an interpreter jumps to and that jumps back. So code counts only if it returns as it was called.
+ *
  * The scan takes files. So there is one of a segment and a symbol around the code.
  */
 #include "host/sampling/unwind/made/made-code.h"
@@ -214,6 +217,8 @@ int made_code_add(MadeCode *made, const uint8_t *code, uint32_t size, uint64_t s
         if (r)
                 return MIN(r, 0);
         r = scan_gap(scan, start, start + size);
+        if (!r && !scan_returns(scan))
+                return 0;
         while (!r && !scan_next(scan, &function))
                 r = put_function(made, &function);
         return r;

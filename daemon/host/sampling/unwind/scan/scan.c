@@ -88,6 +88,7 @@ typedef struct Owner {
         bool is_proven;                 /* a path ends as a function must */
         bool needs_proof;
         bool returns;
+        bool returns_as_called;         /* a return with its caller's registers */
         bool loads_label, makes_threads;
 } Owner;
 
@@ -389,6 +390,7 @@ static void join(Scan *scan, uint32_t a, uint32_t b) {
         to->is_bad |= from->is_bad;
         to->is_proven |= from->is_proven;
         to->returns |= from->returns;
+        to->returns_as_called |= from->returns_as_called;
         to->tail = to->tail ?: from->tail;
         to->needs_proof &= from->needs_proof;
         from->with = b;
@@ -841,8 +843,10 @@ static bool branch(Scan *scan, const State *state, Hint *hint, uint32_t compared
                 if (state->depth != SCAN_WORD || state->is_top)
                         refuse(scan, state->owner);
                 scan->owners[find_owner(scan, state->owner)].returns = true;
-                if (is_as_called(state))
+                if (is_as_called(state)) {
+                        scan->owners[find_owner(scan, state->owner)].returns_as_called = true;
                         prove(scan, state->owner);
+                }
                 return false;
         case SCAN_INDIRECT:
                 follow_indirect(scan, state, hint, instruction);
@@ -1184,6 +1188,26 @@ int scan_next(Scan *scan, CfiFunction *functionp) {
         *functionp = (CfiFunction){ .start = scan->address + from, .end = scan->address + at,
                                     .rows = scan->rows, .n_rows = n };
         return 0;
+}
+
+/* Whether the code of @owner is that of @ancestor, or is behind a call of it. */
+static bool comes_from(Scan *scan, uint32_t owner, uint32_t ancestor) {
+        while (find_owner(scan, owner) != ancestor && scan->owners[owner].parent != owner)
+                owner = scan->owners[owner].parent;
+        return find_owner(scan, owner) == ancestor;
+}
+
+bool scan_returns(Scan *scan) {
+        uint32_t first;
+
+        if (!scan->size || scan->states[0].kind != BEGIN)
+                return false;
+        first = find_owner(scan, scan->states[0].owner);
+        for (uint32_t i = 0; i < scan->n_owners; i++)
+                if (scan->owners[find_owner(scan, i)].returns_as_called && is_trusted(scan, i) &&
+                    comes_from(scan, i, first))
+                        return true;
+        return false;
 }
 
 const Layout *scan_layout(const Scan *scan) {

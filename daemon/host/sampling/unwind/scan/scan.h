@@ -44,6 +44,12 @@ int scan_gap(Scan *scan, uint64_t start, uint64_t end);
  */
 int scan_next(Scan *scan, CfiFunction *functionp);
 
+/*
+ * Whether a path from the first byte of that gap has returned as it was called. A jump out and a stop fit in
+ * with any frame, so that without a return nothing shows that the gap begins as a function does.
+ */
+bool scan_returns(Scan *scan);
+
 const Layout *scan_layout(const Scan *scan);
 
 /* Bytes of code with derived rows, and functions that were given up. */

@@ -808,6 +808,74 @@ Test(frame_registry, counts_named_code_over_its_cap) {
         cr_assert_eq(set.n_over_cap, 5 - FRAME_REGISTRY_MAX_FOLLOWED / FRAME_REGISTRY_MAX_CODE);
 }
 
+/* Rows of all of @bytes, which a list names; they are written behind registered functions. */
+static bool is_believed(const uint8_t *bytes, size_t size) {
+        uint8_t *own = code + 0x400;
+        const MadeRun named = run_of(own, size);
+        FrameView view;
+        bool is_any = false;
+        Table table;
+
+        memcpy(own, bytes, size);
+        cr_assert_eq(read_named(&named, 1), 0);
+        cr_assert_eq(set.n_malformed + set.n_over_cap, 0);
+        view = first_view();
+        table = make_table(&view);
+        for (size_t i = 0; i < size; i++)
+                is_any = is_any || table_find(&table, (uintptr_t)own + i);
+        table_deinit(&table);
+        return is_any;
+}
+
+Test(frame_registry, believes_named_code_that_returns_as_it_was_called) {
+        /* push %rbx; call *%rax; pop %rbx; ret */
+        static const uint8_t calls[] = { 0x53, 0xff, 0xd0, 0x5b, 0xc3 };
+        /* test %eax,%eax; je 1f; jmp *%rax; 1: ret */
+        static const uint8_t may_leave[] = { 0x85, 0xc0, 0x74, 0x02, 0xff, 0xe0, 0xc3 };
+
+        make_lists(2);
+        cr_assert(is_believed(plain, sizeof(plain)));
+        cr_assert(is_believed(calls, sizeof(calls)));
+        cr_assert(is_believed(may_leave, sizeof(may_leave)));
+}
+
+Test(frame_registry, believes_no_named_code_that_never_returns) {
+        /* nop; jmp 0x1000 bytes on: `foo.cold`, which goes back to its parent */
+        static const uint8_t jump_out[] = { 0x90, 0xe9, 0x00, 0x10, 0x00, 0x00 };
+        /* mov %rdi,8(%r14); jmp *(%r15) */
+        static const uint8_t jump_by[] = { 0x49, 0x89, 0x7e, 0x08, 0x41, 0xff, 0x27 };
+        /* push %rbx; call *%rax; ud2 */
+        static const uint8_t stop[] = { 0x53, 0xff, 0xd0, 0x0f, 0x0b };
+        /* nop; add $16,%rsp; pop %rbx; ret: the end of another's frame */
+        static const uint8_t end[] = { 0x90, 0x48, 0x83, 0xc4, 0x10, 0x5b, 0xc3 };
+        /* call 1f; jmp *(%r15); 1: ret: what returns is not what the name is of */
+        static const uint8_t other[] = { 0xe8, 0x03, 0x00, 0x00, 0x00, 0x41, 0xff, 0x27, 0xc3 };
+
+        make_lists(2);
+        cr_assert(!is_believed(jump_out, sizeof(jump_out)));
+        cr_assert(!is_believed(jump_by, sizeof(jump_by)));
+        cr_assert(!is_believed(stop, sizeof(stop)));
+        cr_assert(!is_believed(end, sizeof(end)));
+        cr_assert(!is_believed(other, sizeof(other)));
+}
+
+Test(frame_registry, leaves_named_code_out_that_begins_in_another) {
+        const uint8_t *own = (make_lists(2), memcpy(code + 0x400, plain, sizeof(plain)));
+        const MadeRun named[] = { run_of(own + 12, 1), run_of(own, sizeof(plain)), run_of(own + 12, 8),
+                                  run_of(own, sizeof(plain)) };
+        FrameView view;
+        Table table;
+
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named)), 0);
+        cr_assert_eq(set.n_malformed, 2, "two names of one function are none");
+        cr_assert_eq(set.n_functions, 5);
+        view = first_view();
+        table = make_table(&view);
+        cr_assert_eq(distance_at(&table, own + 12), 8);
+        cr_assert_eq(distance_at(&table, own + 14), 32);
+        table_deinit(&table);
+}
+
 /* ---- this process' own libgcc ---- */
 
 extern void __register_frame(void *), __deregister_frame(void *);
