@@ -897,8 +897,40 @@ static int put_functions(Writer *writer, const Functions *functions) {
         return MIN(r, 0);
 }
 
-static int make_set(Lists *lists, const MadeRun *named, uint32_t n_named, FrameSet *set) {
+/* Drops functions of sections from @n_sections on, unless nothing else is there. Return: how many. */
+static uint32_t drop_sections(Functions *functions, uint32_t n_sections) {
+        uint32_t n = 0, n_before = functions->n;
+
+        for (uint32_t i = 0; i < n_before; i++)
+                if (functions->items[i].section < n_sections)
+                        functions->items[n++] = functions->items[i];
+        functions->n = n ? n : n_before;
+        return n_before - functions->n;
+}
+
+/*
+ * The same of all functions, or of those in the first @n_registered sections, where named ones would take
+ * their place. Return: 0, -ENOMEM.
+ */
+static int put_what_fits(const Lists *lists, Functions *functions, uint32_t n_registered, FrameSet *set) {
+        FrameSet empty = *set;
         Writer writer = { .lists = lists, .set = set };
+        uint32_t n_dropped;
+        int r = put_functions(&writer, functions);
+
+        if (r || set->n_over_cap == empty.n_over_cap)
+                return r;
+        n_dropped = drop_sections(functions, n_registered);
+        if (!n_dropped)
+                return 0;
+        frame_set_deinit(set);
+        *set = empty;
+        set->n_over_cap += n_dropped;
+        writer = (Writer){ .lists = lists, .set = set };
+        return put_functions(&writer, functions);
+}
+
+static int make_set(Lists *lists, const MadeRun *named, uint32_t n_named, FrameSet *set) {
         Functions functions = { 0 };
         uint32_t n_registered = lists->n;
         int r = 0;
@@ -915,7 +947,7 @@ static int make_set(Lists *lists, const MadeRun *named, uint32_t n_named, FrameS
         *set = (FrameSet){ .n_malformed = lists->n_malformed, .n_over_cap = lists->n_over_cap };
         if (!r && functions.n) {
                 qsort(functions.items, functions.n, sizeof(*functions.items), compare);
-                r = put_functions(&writer, &functions);
+                r = put_what_fits(lists, &functions, n_registered, set);
         }
         set->n_malformed += functions.n_malformed;
         free(functions.items);

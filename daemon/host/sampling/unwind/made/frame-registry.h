@@ -51,7 +51,7 @@ typedef struct FrameSet {
         uint8_t *data;                  /* owned; clusters by address */
         uint32_t size;
         uint32_t n_clusters;
-        uint32_t n_functions;
+        uint32_t n_functions;           /* a long one that is followed may be several */
         uint32_t n_malformed;           /* sections and functions that make no sense */
         uint32_t n_over_cap;            /* the same that have no room */
 } FrameSet;

@@ -876,6 +876,29 @@ Test(frame_registry, leaves_named_code_out_that_begins_in_another) {
         table_deinit(&table);
 }
 
+Test(frame_registry, leaves_registered_code_its_place_before_named) {
+        MadeRun named[FRAME_REGISTRY_MAX_CLUSTERS];
+        const uintptr_t distance = 2 * (uintptr_t)FRAME_REGISTRY_MAX_GAP;
+        uint8_t *far = mmap(NULL, (ARRAY_SIZE(named) + 1) * distance, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        const MadeFunctionFrame last = { far + ARRAY_SIZE(named) * distance, 0x80, 16 };
+
+        cr_assert_neq(far, MAP_FAILED);
+        make_lists(1);
+        made_frames(sections, &last, 1, 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(named); i++) {
+                memcpy(far + i * distance, plain, sizeof(plain));
+                named[i] = run_of(far + i * distance, sizeof(plain));
+        }
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named) - 1), 0);
+        cr_assert_eq(set.n_functions, ARRAY_SIZE(named));
+        cr_assert_eq(read_named(named, ARRAY_SIZE(named)), 0);
+        cr_assert_eq(set.n_functions, 1);
+        cr_assert_eq(set.n_over_cap, ARRAY_SIZE(named));
+        cr_assert_eq(first_view().cluster.low, (uintptr_t)last.code);
+        cr_assert_eq(munmap(far, (ARRAY_SIZE(named) + 1) * distance), 0);
+}
+
 /* ---- this process' own libgcc ---- */
 
 extern void __register_frame(void *), __deregister_frame(void *);
