@@ -19,9 +19,11 @@
 
 enum { TRACE_BYTES = 16 };
 
+/* A wait that was kept is one, too. */
 static bool is_waits(const Window *window, const WindowProfile *profile) {
         const char *type = window_get_string(window, profile->names.type, NULL);
 
+        type += strncmp(type, PROFILE_KEPT, strlen(PROFILE_KEPT)) ? 0 : strlen(PROFILE_KEPT);
         return !strcmp(type, "off_cpu") || !strcmp(type, "off_cpu_waker");
 }
 

@@ -137,6 +137,9 @@ typedef enum ProfileType {
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;
 
+/* Before the type of what the flight recorder has shipped. */
+#define PROFILE_KEPT "kept_"
+
 /* Type and unit of a measurement, in OTLP's words. All are window strings. */
 typedef struct WindowProfileNames {
         uint32_t type, unit, period_type, period_unit;

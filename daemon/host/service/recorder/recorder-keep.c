@@ -22,8 +22,6 @@
 #include "core/otlp/import.h"
 #include "core/profile/copy.h"
 
-#define KEPT "kept_"
-
 enum { WHERE_MAX = 128, TYPE_MAX = 64 };
 
 static int read_request(const RecorderRequest *request, Window *window, uint64_t *endp) {
@@ -52,7 +50,7 @@ static int rename_types(Window *window) {
                 WindowProfileNames names = window_get_profile(window, i)->names;
                 const char *known = window_get_string(window, names.type, NULL);
                 char type[TYPE_MAX];
-                int r, size = snprintf(type, sizeof(type), KEPT "%s", known);
+                int r, size = snprintf(type, sizeof(type), PROFILE_KEPT "%s", known);
 
                 r = window_string(window, type, (size_t)MIN(size, TYPE_MAX - 1), &names.type);
                 if (r)

@@ -76,6 +76,23 @@ Test(span_reach, holds_for_values_that_cannot_be) {
         window_free(filling.window);
 }
 
+/* What the flight recorder has shipped is read again by `report`. */
+Test(span_reach, takes_a_kept_wait_for_a_wait) {
+        WindowProfileNames names = { 0 };
+        Filling filling = begin();
+        SpanReach *reaches;
+        uint32_t kept, link;
+
+        cr_assert_eq(window_string(filling.window, "kept_off_cpu", strlen("kept_off_cpu"), &names.type), 0);
+        cr_assert_eq(window_profile_named(filling.window, 1, &names, 0, &kept), 0);
+        link = add(&filling, kept, 1, 1, NULL, 70 * MS, 90 * MS);
+        cr_assert_eq(window_close(filling.window, 200 * MS), 0);
+        cr_assert_eq(span_reaches(filling.window, NULL, NULL, &reaches), 0);
+        cr_assert_eq(span_reach_ns(&reaches[link]), 70 * MS);
+        free(reaches);
+        window_free(filling.window);
+}
+
 static uint64_t count(const Window *window, uint64_t slower_ns, const char *operation, const char *trace) {
         char *operations[] = { (char *)operation }, *traces[] = { (char *)trace };
         const FilterOptions filter = { .slower_ns = slower_ns, .end_ns = UINT64_MAX,
