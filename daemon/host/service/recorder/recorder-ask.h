@@ -28,6 +28,7 @@ typedef struct RecorderAsk {
         bool has_span;
         uint8_t span_id[8];
         uint32_t pid;                   /* 0 = any */
+        uint64_t from;                  /* number of the first request; no word says it */
         uint64_t last_s;                /* 0 = query.start_ns says it; recorder_ask_begin() */
         /* as asked, or the word that says most: trace, span, process, time */
         char reason[RECORDER_REASON_SIZE];

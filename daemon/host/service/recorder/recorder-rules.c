@@ -7,7 +7,8 @@
  *                    ├─▶ silent for a second ─▶ over by now: judged, then counted for its operation
  *     this window ───┘   others              ─▶ spans before the next window
  *
- * No span is judged while it has samples, so that what it did at its end is kept, too.
+ * No span is judged while it has samples, so that what it did at its end is kept, too. The trace may go on:
+ * when a span of a kept trace is over in a later window, what came since is asked for.
  *
  * What is usual: of each operation a histogram of lengths, in steps of an eighth of a power of two, halved
  * when it is large, so that it follows. The 99th percentile is the end of its step, which is too long by an
@@ -58,12 +59,21 @@ typedef struct RuleTable {
         RuleSpan *spans;
 } RuleTable;
 
+/* A trace that was kept. */
+typedef struct RuleTrace {
+        uint8_t id[16];
+        uint64_t until_ns;              /* MONOTONIC: end of the last window that was asked for */
+        uint64_t from;                  /* number of the first request that was not */
+        bool is_asked;                  /* in this window: `from` is the next one's first */
+        const char *rule;
+} RuleTrace;
+
 struct RecorderRules {
         RuleTable tables[2];            /* spans before, and those that go on: changed each window */
         int before;
         Intern operations;
         RuleUsual *usual;
-        uint8_t recent[RECENT][16];
+        RuleTrace recent[RECENT];
         uint32_t n_recent;
         MinuteLimit minute;
 };
@@ -168,13 +178,30 @@ static const char *rule_of(const Judging *judging, const RuleSpan *span) {
                 : NULL;
 }
 
-/* A trace has several long spans: those around another one. */
-static bool is_new(RecorderRules *rules, const uint8_t trace_id[static 16]) {
+/* A trace has several long spans: those around another one. Return: NULL = none was long lately. */
+static RuleTrace *find_trace(RecorderRules *rules, const uint8_t trace_id[static 16]) {
         for (uint32_t i = 0; i < MIN(rules->n_recent, (uint32_t)RECENT); i++)
-                if (!memcmp(rules->recent[i], trace_id, 16))
-                        return false;
-        memcpy(rules->recent[rules->n_recent++ % RECENT], trace_id, 16);
-        return true;
+                if (!memcmp(rules->recent[i].id, trace_id, 16))
+                        return &rules->recent[i];
+        return NULL;
+}
+
+static RuleTrace *add_trace(RecorderRules *rules, const uint8_t trace_id[static 16], const char *rule) {
+        RuleTrace *trace = &rules->recent[rules->n_recent++ % RECENT];
+
+        *trace = (RuleTrace){ .rule = rule };
+        memcpy(trace->id, trace_id, 16);
+        return trace;
+}
+
+/* Traces that were asked for in the window before have all of it. */
+static void begin_window(RecorderRules *rules, uint64_t number) {
+        for (uint32_t i = 0; i < MIN(rules->n_recent, (uint32_t)RECENT); i++) {
+                RuleTrace *trace = &rules->recent[i];
+
+                trace->from = trace->is_asked ? number : trace->from;
+                trace->is_asked = false;
+        }
 }
 
 static bool is_in_rate(Judging *judging) {
@@ -184,27 +211,35 @@ static bool is_in_rate(Judging *judging) {
         return is;
 }
 
-static void say(const RuleSpan *span, const char *rule) {
+static void say(const RuleSpan *span, const RuleTrace *kept) {
         char trace[2 * 16 + 1], id[2 * 8 + 1];
 
         text_to_hex(trace, span->link.trace_id, 16);
         text_to_hex(id, span->link.span_id, 8);
-        log_info("keeps trace %s: its span %s lasted %.0f ms or longer (%s)", trace, id,
-                 (double)(span->last_ns - span->first_ns) / NS_PER_MS, rule);
+        log_info("keeps %s %s: its span %s lasted %.0f ms or longer (%s)",
+                 kept->from ? "the rest of trace" : "trace", trace, id,
+                 (double)(span->last_ns - span->first_ns) / NS_PER_MS, kept->rule);
 }
 
 static void judge(Judging *judging, const RuleSpan *span) {
         const char *rule = rule_of(judging, span);
+        RuleTrace *trace = find_trace(judging->rules, span->link.trace_id);
 
         if (span->operation)
                 add_usual(&judging->rules->usual[span->operation - 1], span->last_ns - span->first_ns);
-        if (rule && is_new(judging->rules, span->link.trace_id) && is_in_rate(judging)) {
-                RecorderAsk ask = { .query = { .end_ns = UINT64_MAX, .has_trace = true } };
+        if (trace ? span->last_ns <= trace->until_ns : !rule)
+                return;
+        trace = trace ?: add_trace(judging->rules, span->link.trace_id, rule);
+        trace->until_ns = judging->now_ns;
+        trace->is_asked = is_in_rate(judging);
+        if (trace->is_asked) {
+                RecorderAsk ask = { .query = { .end_ns = UINT64_MAX, .has_trace = true },
+                                    .from = trace->from };
 
-                memcpy(ask.query.trace_id, span->link.trace_id, 16);
-                strcpy(ask.reason, rule);
+                memcpy(ask.query.trace_id, trace->id, 16);
+                strcpy(ask.reason, trace->rule);
                 judging->asks[judging->n_asks++] = ask;
-                say(span, rule);
+                say(span, trace);
         }
 }
 
@@ -288,11 +323,12 @@ static int add_links(RecorderRules *rules, RuleTable *before, const Window *wind
 }
 
 int recorder_rules_window(RecorderRules *rules, const RecorderLimits *limits, const Window *window,
-                          RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp) {
+                          uint64_t number, RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp) {
         RuleTable *before = &rules->tables[rules->before], *next = &rules->tables[!rules->before];
         Judging judging = { rules, limits, window_end_ns(window), asks, 0 };
         int r = add_links(rules, before, window);
 
+        begin_window(rules, number);
         intern_reset(&next->ids);
         for (uint32_t i = 0; i < before->ids.n_items && !r; i++) {
                 const RuleSpan *span = &before->spans[i];

@@ -33,8 +33,9 @@ RecorderRules *recorder_rules_free(RecorderRules *rules);
 DEFINE_CLEANUP(RecorderRules, recorder_rules_free)
 
 /*
- * Looks at a closed window, and judges spans that had no sample in its last second. @asks: what is to be
- * kept, *n_asksp of them. Return: 0, -ENOMEM.
+ * Looks at a closed window, and judges spans that had no sample in its last second. @number: of its first
+ * request in the recorder, which gets it afterwards. @asks: what is to be kept, *n_asksp of them. Return: 0,
+ * -ENOMEM.
  */
 int recorder_rules_window(RecorderRules *rules, const RecorderLimits *limits, const Window *window,
-                          RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp);
+                          uint64_t number, RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp);

@@ -230,7 +230,7 @@ static int keep_ask(Daemon *daemon, const RecorderAsk *ask) {
                 return 0;
         }
         keeps->items[keeps->n].ask = *ask;
-        keeps->items[keeps->n].next = 0;
+        keeps->items[keeps->n].next = ask->from;
         keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
         return begin_turns(daemon);
 }
@@ -269,7 +269,8 @@ int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
         if (!daemon->stages.recorder)
                 return 0;
         if (daemon->stages.recorder_rules)
-                r = recorder_rules_window(daemon->stages.recorder_rules, &limits, window, asks, &n_asks);
+                r = recorder_rules_window(daemon->stages.recorder_rules, &limits, window,
+                                          recorder_next_number(daemon->stages.recorder), asks, &n_asks);
         if (!r)
                 r = recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
         for (size_t i = 0; i < n_asks && !r; i++)

@@ -427,11 +427,12 @@ static void add_span(Spans *spans, uint64_t trace, uint64_t span, int operation,
 
 /* Return: traces that are kept. The first one's id and reason are those of @ask. */
 static size_t end_spans(Spans *spans, RecorderRules *rules, const RecorderLimits *limits, RecorderAsk *ask) {
+        static uint64_t number;
         RecorderAsk asks[RECORDER_RULES_MINUTE];
         size_t n;
 
         cr_assert_eq(window_close(spans->window, spans->end_ns), 0);
-        cr_assert_eq(recorder_rules_window(rules, limits, spans->window, asks, &n), 0);
+        cr_assert_eq(recorder_rules_window(rules, limits, spans->window, number++, asks, &n), 0);
         window_free(spans->window);
         if (n)
                 *ask = asks[0];
@@ -485,6 +486,32 @@ Test(recorder_rules, adds_a_span_up_over_windows) {
         }
         later = begin_spans(104 * NS_PER_SEC, 2 * NS_PER_SEC);
         cr_assert_eq(end_spans(&later, rules, &limits, &ask), 1);
+        recorder_rules_free(rules);
+}
+
+/* A child is long and over in the first window, its root goes on, without a sample in the second. */
+Test(recorder_rules, keeps_the_rest_of_a_trace_when_it_is_over) {
+        const RecorderLimits limits = { .slower_ns = 500 * NS_PER_MS };
+        RecorderRules *rules = make_rules();
+        Spans spans = begin_spans(100 * NS_PER_SEC, 15 * NS_PER_SEC);
+        RecorderAsk ask;
+        uint64_t trace;
+
+        add_span(&spans, 5, 1, 0, 101 * NS_PER_SEC, 101 * NS_PER_SEC + NS_PER_MS);
+        add_span(&spans, 5, 2, 0, 102 * NS_PER_SEC, 104 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 1);
+        cr_assert_eq(ask.from, 0);
+        spans = begin_spans(115 * NS_PER_SEC, 15 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 0);
+        spans = begin_spans(130 * NS_PER_SEC, 15 * NS_PER_SEC);
+        add_span(&spans, 5, 1, 0, 131 * NS_PER_SEC, 131 * NS_PER_SEC + NS_PER_MS);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 1);
+        memcpy(&trace, ask.query.trace_id, sizeof(trace));
+        cr_assert_eq(trace, 5);
+        cr_assert_eq(ask.from, 1, "behind the first window's requests");
+        cr_assert_str_eq(ask.reason, "slower-than");
+        spans = begin_spans(145 * NS_PER_SEC, 15 * NS_PER_SEC);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 0);
         recorder_rules_free(rules);
 }
 
