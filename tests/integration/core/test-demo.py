@@ -149,9 +149,10 @@ class Demo(tap.TestCase):
         self.assertFalse((self.out / "payload/999999.pb").exists())
 
     def test_ctrl_c_at_any_time_is_clean(self):
-        for moment in ("== Starting the example", "== Starting the receiver", "== Starting spanprof",
-                       "== Profiling"):
-            for sig in (signal.SIGINT, signal.SIGTERM):
+        moments = "== Starting the example", "== Starting the receiver", "== Starting spanprof", "== Profiling"
+        signals = signal.SIGINT, signal.SIGTERM
+        for i, moment in enumerate(moments):
+            for sig in signals if tap.LONG else signals[i % 2:][:1]:
                 with self.subTest(moment=moment, signal=sig):
                     demo = self.spawn([sys.executable, "-u", DEMO, "60"], env=self.environment())
                     demo.wait_for(moment)
