@@ -126,7 +126,6 @@ typedef struct Lane {
 struct Uploader {
         Lane *lane;
         Thread *thread;
-        Shares told_shares;             /* holds nothing: when the log had a word on files without room */
         char problem[UPLOAD_PROBLEM_MAX];       /* last problem that was logged */
 };
 
@@ -629,9 +628,6 @@ int uploader_push(Uploader *uploader, const UploadWish *wish) {
         pthread_mutex_lock(&uploader->lane->mutex);
         r = push(uploader->lane, wish);
         pthread_mutex_unlock(&uploader->lane->mutex);
-        if (r == UPLOADER_E_FULL)
-                shares_tell(&uploader->told_shares, "files whose symbols wait to be uploaded", &wish->owner,
-                            clock_monotonic_ns());
         return r < 0 ? error_fold(r) : r;
 }
 

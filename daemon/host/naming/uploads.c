@@ -12,6 +12,10 @@
  * For a host's pattern the file is opened at its path in the daemon's own root, and must be the same one. So
  * a container that mounts a program of its own at /usr/bin/shop, and gives it the other's build id, uploads
  * nothing; who may write the host's files at an allowed path may.
+ *
+ * A file waits in the uploader at the expense of one process that has it, the first with room there of these:
+ * who began last, then who began before. So no process that has ended, or has more than its share, keeps the
+ * file of others out.
  */
 #include "host/naming/uploads.h"
 
@@ -21,6 +25,8 @@
 #include <string.h>
 
 #include "core/base/data/hashmap.h"
+#include "core/base/data/shares.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/process/identity.h"
@@ -45,6 +51,7 @@ struct Uploads {
         UploadsConfig config;
         Uploader *uploader;
         Hashmap files;                  /* Object.file → Hot */
+        Shares told_shares;             /* holds nothing: when the log had a word on files without room */
 };
 
 static void forget_all(Uploads *uploads) {
@@ -158,6 +165,22 @@ static Allowed judge(const Uploads *uploads, const Hot *hot) {
         return matches_contained ? ALLOWED_CONTAINED : ALLOWED_NOT;
 }
 
+/* @wish at the expense of one of its processes. Return: as uploader_push(). */
+static int push_wish(Uploads *uploads, UploadWish *wish) {
+        int r = UPLOADER_E_FULL;
+
+        for (uint32_t i = wish->places.n; i > 0 && r == UPLOADER_E_FULL; i--) {
+                const NamePlace *place = &wish->places.items[i - 1];
+
+                wish->owner = identity_owner_of(place->pid, place->start_time_ns);
+                r = uploader_push(uploads->uploader, wish);
+        }
+        if (r == UPLOADER_E_FULL)
+                shares_tell(&uploads->told_shares, "files whose symbols wait to be uploaded", &wish->owner,
+                            clock_monotonic_ns());
+        return r < 0 ? error_fold(r) : r;
+}
+
 static int push(Uploads *uploads, Hot *hot) {
         UploadWish wish = { .gnu = hot->gnu, .path = hot->path, .file = hot->file, .places = hot->places };
         Allowed allowed = judge(uploads, hot);
@@ -173,8 +196,7 @@ static int push(Uploads *uploads, Hot *hot) {
                 return 0;
         }
         wish.is_contained = allowed == ALLOWED_CONTAINED;
-        wish.owner = identity_owner_of(hot->places.items[0].pid, hot->places.items[0].start_time_ns);
-        r = uploader_push(uploads->uploader, &wish);
+        r = push_wish(uploads, &wish);
         if (r == UPLOADER_E_FULL)
                 hot->is_done = false;   /* at the next window */
         return r < 0 ? error_fold(r) : 0;
