@@ -24,6 +24,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/process/identity.h"
 
 #define AGAIN_NS (3600 * NS_PER_SEC)
 #define RETRY_NS (5 * NS_PER_SEC)
@@ -36,6 +37,7 @@ enum {
         MAX_ID = 136,                   /* bytes of a build id's text, with its NUL */
         MAX_WISHES = 1024,
         MAX_DOUBLINGS = 7,
+        MAX_DROPPED = SHARES_MAX_USERS,
 };
 
 /* A build id that was looked for. */
@@ -47,9 +49,16 @@ typedef struct Wish {
         uint64_t next_ns;               /* time before which it is not asked for again */
 } Wish;
 
+/* Wishes of a user that were dropped. */
+typedef struct Dropped {
+        ShareOwner owner;               /* process of the last one */
+        uint64_t n;
+} Dropped;
+
 typedef struct Report {
-        uint64_t n_cached, n_dropped, n_bytes;
-        ShareOwner dropped;             /* whose wish was dropped last */
+        uint64_t n_cached, n_bytes;
+        Dropped dropped[MAX_DROPPED];   /* by user; the last: of all others, as IDENTITY_NOBODY's */
+        uint32_t n_dropped;
         uint64_t n[DEBUGINFOD_E_FAILED + 1];    /* answers, by code */
 } Report;
 
@@ -149,6 +158,20 @@ static void join(DebugFetcher *fetcher, Wish *wish, const ShareOwner *owner) {
         share_release(&fetcher->shares, spare, 1);
 }
 
+static void count_dropped(Report *report, ShareOwner owner) {
+        uint32_t i = 0;
+
+        while (i < report->n_dropped && report->dropped[i].owner.user != owner.user)
+                i++;
+        if (i >= MAX_DROPPED - 1) {
+                i = MAX_DROPPED - 1;
+                owner.user = IDENTITY_NOBODY;
+        }
+        report->n_dropped = MAX(report->n_dropped, i + 1);
+        report->dropped[i].owner = owner;
+        report->dropped[i].n++;
+}
+
 static void wish_for(DebugFetcher *fetcher, const ShareOwner *owner, const char *id) {
         Wish *wish = find_wish(fetcher, id);
         Share *share;
@@ -161,8 +184,7 @@ static void wish_for(DebugFetcher *fetcher, const ShareOwner *owner, const char 
         if (share && !wish)
                 wish = make_room(fetcher);
         if (!share || !wish) {
-                fetcher->report.n_dropped++;
-                fetcher->report.dropped = *owner;
+                count_dropped(&fetcher->report, *owner);
                 share_release(&fetcher->shares, share, 1);
                 return;
         }
@@ -388,11 +410,12 @@ void debug_fetcher_collect(DebugFetcher *fetcher) {
         stat_add(COUNTER_DEBUGINFOD_NONE, report.n[DEBUGINFOD_E_NONE]);
         stat_add(COUNTER_DEBUGINFOD_REFUSED, report.n[DEBUGINFOD_E_REFUSED]);
         stat_add(COUNTER_DEBUGINFOD_FAILED, report.n[DEBUGINFOD_E_FAILED]);
-        stat_add(COUNTER_DEBUGINFOD_DROPPED, report.n_dropped);
         stat_add(COUNTER_DEBUGINFOD_BYTES, report.n_bytes);
-        if (report.n_dropped)
+        for (uint32_t i = 0; i < report.n_dropped; i++) {
+                stat_add(COUNTER_DEBUGINFOD_DROPPED, report.dropped[i].n);
                 shares_tell_of(&fetcher->told_shares, "debug files that servers are asked for",
-                               &report.dropped, report.n_dropped, clock_monotonic_ns());
+                               &report.dropped[i].owner, report.dropped[i].n, clock_monotonic_ns());
+        }
         if (*problem && strcmp(problem, fetcher->told) != 0)
                 log_warning("debuginfod: %s", problem);
         memcpy(fetcher->told, problem, sizeof(fetcher->told));
