@@ -267,23 +267,46 @@ static struct {
         ShareUser items[SHARES_MAX_USERS];
         size_t n;
         uint64_t n_others;
+        ShareUser candidate;            /* other that comes more than all the rest of them: by so much */
 } users;
 
-/* The place of a user; at the cap that of the one with fewest, which is one of the others from now on. */
-static ShareUser *place_of(uint32_t user) {
+/*
+ * Counts one of the others. How much more one comes than the rest of them is known of one at a time
+ * (Misra and Gries), so a crowd in which each comes once changes no place. Who takes one begins with
+ * what it is known to have, and the others never lose more than has just come: all series only rise.
+ */
+static void count_other(ShareUser *least, uint32_t user, uint64_t n) {
+        ShareUser *candidate = &users.candidate;
+
+        users.n_others += n;
+        if (candidate->user == user && candidate->n)
+                candidate->n += n;
+        else if (candidate->n >= n)
+                candidate->n -= n;
+        else
+                *candidate = (ShareUser){ .user = user, .n = n - candidate->n };
+        if (candidate->n <= least->n)
+                return;
+        users.n_others -= candidate->n - least->n;
+        *least = *candidate;
+        *candidate = (ShareUser){ 0 };
+}
+
+static void count_user(uint32_t user, uint64_t n) {
         ShareUser *least = users.items;
 
         for (size_t i = 0; i < users.n; i++) {
-                if (users.items[i].user == user)
-                        return &users.items[i];
+                if (users.items[i].user == user) {
+                        users.items[i].n += n;
+                        return;
+                }
                 if (users.items[i].n < least->n)
                         least = &users.items[i];
         }
         if (users.n < SHARES_MAX_USERS)
-                least = &users.items[users.n++];
-        users.n_others += least->n;
-        *least = (ShareUser){ .user = user };
-        return least;
+                users.items[users.n++] = (ShareUser){ user, n };
+        else
+                count_other(least, user, n);
 }
 
 const ShareUser *shares_users(size_t *np, uint64_t *othersp) {
@@ -297,7 +320,7 @@ bool shares_tell(Shares *shares, const char *what, const ShareOwner *owner, uint
 }
 
 bool shares_tell_of(Shares *shares, const char *what, const ShareOwner *owner, uint64_t n, uint64_t now_ns) {
-        place_of(owner->user)->n += n;
+        count_user(owner->user, n);
         shares->n_untold += n;
         if (shares->told_ns && now_ns - shares->told_ns < TELL_NS)
                 return false;

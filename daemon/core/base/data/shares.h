@@ -118,11 +118,11 @@ enum { SHARES_MAX_USERS = 32 };
 /* A user whose entries gave way or were refused, in whatever table. */
 typedef struct ShareUser {
         uint32_t user;
-        uint64_t n;
+        uint64_t n;                     /* times: an entry that is refused again counts again */
 } ShareUser;
 
 /*
- * Those that the process has told of, in one thread, *np of them. @othersp: entries of users that had fewest,
- * and found no room here.
+ * Users that the process has told of, in one thread, *np of them: the first ones, and since then who came to
+ * have more than the least of them. @othersp: times of all others.
  */
 const ShareUser *shares_users(size_t *np, uint64_t *othersp);

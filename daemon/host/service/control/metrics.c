@@ -204,7 +204,7 @@ static void append_users(Text *text) {
 
         if (!n)
                 return;
-        text_printf(text, "# HELP spanprof_without_room_total Entries of tables with shares that gave way or were refused, by user; the log has the table\n"
+        text_printf(text, "# HELP spanprof_without_room_total Times that an entry of a table with shares gave way or was refused, each attempt for itself, by user; the log has the table\n"
                           "# TYPE spanprof_without_room_total counter\n");
         for (size_t i = 0; i < n; i++) {
                 if (users[i].user == IDENTITY_NOBODY)

@@ -255,6 +255,79 @@ Test(shares, are_counted_by_user_in_bounded_memory) {
         shares_deinit(&second);
 }
 
+/* Ten times of each of so many users as have a place. */
+static void fill_users(Shares *shares) {
+        for (uint32_t user = 1; user <= SHARES_MAX_USERS; user++) {
+                const ShareOwner owner = { 1, user, user };
+
+                shares_tell_of(shares, "things", &owner, 10, 1);
+        }
+}
+
+/* @user came @n times more. The number of all others, which never falls. */
+static uint64_t come(Shares *shares, uint32_t user, uint64_t n) {
+        const ShareOwner owner = { 1, user, user };
+        uint64_t before, n_others;
+        size_t n_users;
+
+        shares_users(&n_users, &before);
+        shares_tell_of(shares, "things", &owner, n, 1);
+        shares_users(&n_users, &n_others);
+        cr_assert_eq(n_users, SHARES_MAX_USERS);
+        cr_assert_geq(n_others, before);
+        return n_others;
+}
+
+/* How often it came, as far as it has a place; 0 = it has none. */
+static uint64_t told_of(uint32_t user) {
+        uint64_t n_others;
+        size_t n;
+        const ShareUser *users = shares_users(&n, &n_others);
+
+        for (size_t i = 0; i < n; i++)
+                if (users[i].user == user)
+                        return users[i].n;
+        return 0;
+}
+
+Test(shares, a_crowd_of_users_takes_no_place) {
+        Shares shares = { 0 };
+        uint64_t n_others = 0;
+
+        fill_users(&shares);
+        for (uint32_t user = 1000; user < 66000; user++)
+                n_others = come(&shares, user, 1);
+        for (unsigned i = 0; i < 1000; i++)
+                n_others = come(&shares, 1000 + i % 2, 1);
+        cr_assert_eq(n_others, 66000);
+        for (uint32_t user = 1; user <= SHARES_MAX_USERS; user++)
+                cr_assert_eq(told_of(user), 10);
+        shares_deinit(&shares);
+}
+
+Test(shares, a_user_takes_the_place_of_the_least_once_it_has_more) {
+        Shares shares = { 0 };
+
+        fill_users(&shares);
+        come(&shares, 5, 1);
+        for (uint32_t user = 1; user <= SHARES_MAX_USERS; user++)
+                if (user != 7 && user != 5)
+                        come(&shares, user, 1);
+        cr_assert_eq(come(&shares, 1000, 10), 10, "7 has as many");
+        cr_assert_eq(told_of(1000), 0);
+        cr_assert_eq(come(&shares, 1001, 3), 13);
+        cr_assert_eq(come(&shares, 1000, 3), 16, "it has 10 more than others beside it");
+        cr_assert_eq(come(&shares, 1000, 1), 16, "all of 7's ten, and three of 1000's and 1001's each");
+        cr_assert_eq(told_of(1000), 11);
+        cr_assert_eq(told_of(7), 0);
+        come(&shares, 1000, 5);
+        cr_assert_eq(told_of(1000), 16);
+        come(&shares, 2000, 1000);
+        cr_assert_eq(told_of(2000), 1000);
+        cr_assert_eq(told_of(1000), 16);
+        shares_deinit(&shares);
+}
+
 Test(shares, are_told_no_sooner_because_all_was_given_back) {
         const ShareOwner owner = { 1, 1000, 11 };
         Shares shares = { 0 };
