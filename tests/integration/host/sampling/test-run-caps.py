@@ -27,7 +27,9 @@ LONG_HOLDS = 200        # threads: a look lists 32
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
 ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
-FORKS, SLEEPERS = 128, 400      # children by fork that are remembered here, and more of them
+# Children by fork that are remembered here, and more of them. Before Linux 6.16 each CPU takes 128 places of
+# such a map at once, so a map of few is full with less.
+FORKS, SLEEPERS = 1024, 3072
 PART = 0.9
 PYTHON_THREADS = """
 import sys, threading, time
