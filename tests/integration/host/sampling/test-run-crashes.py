@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 
+import golang
 import groups
 import session
 import tap
@@ -183,6 +184,63 @@ class Crashes(session.NamingCase):
         names = [name for name in self.functions(sample) if name in ("burn", "fall", "serve", "<module>")]
         self.assertIn(names, (["fall", "serve", "<module>"], ["serve", "<module>"]), self.functions(sample))
         self.assertEqual(sample.attributes["signal.name"], "SIGSEGV")
+
+    def crashes_of(self, comm, command, orders, n=1, **options):
+        """{order: the one crash} of programs that get an order each, once they were sampled @n times."""
+        run = self.start("--comm", comm, *OPTIONS[2:])
+        children = {order: self.spawn(command, stdin=subprocess.PIPE, preexec_fn=self.no_core, **options)
+                    for order in orders}
+        for child in children.values():
+            run.wait_events(n, child.pid)
+        for order, child in children.items():
+            self.order(child, order)
+            child.wait()
+        result, crashes = run.stop(), {}
+        for order, child in children.items():
+            found = [sample for sample in result.crashes if sample.resource["process.pid"] == child.pid]
+            self.assertEqual(len(found), 1, (order, result.log))
+            self.assertEqual((found[0].trace_id, found[0].span_id), SPAN, self.functions(found[0]))
+            self.assertNotIn("profile.stack.truncated", found[0].attributes, self.functions(found[0]))
+            crashes[order] = found[0]
+        return crashes
+
+    def assert_chain(self, sample, *chain):
+        names = self.functions(sample)
+        self.assertIn(chain[0], names)
+        self.assertEqual(tuple(names[names.index(chain[0]):][:len(chain)]), chain, names)
+
+    def test_rust_has_its_own_stack_also_where_it_panics(self):
+        """Its handler of SIGSEGV puts the default back: the same instruction faults again."""
+        program = self.directory() / "crash-rust"
+        sdk = (tap.BUILD_DIR / "sdk").resolve()
+        self.run_command([tap.need_tool("rustc"), "-O", "-C", "panic=abort", "-L", sdk, "-C", f"link-arg=-Wl,-rpath,{sdk}",
+                          "-o", program, tap.SOURCE_DIR / "tests/victims/rust/victim-crash.rs"], expect=0, timeout=120)
+        expected = {"null": ("SIGSEGV", "SEGV_MAPERR"), "bounds": ("SIGABRT", "SI_TKILL")}
+        for order, sample in self.crashes_of("crash-rust", [program], expected).items():
+            said = sample.attributes
+            self.assertEqual((said["signal.name"], said["signal.code"]), expected[order])
+            self.assert_chain(sample, "victim_crash::crash_here", "victim_crash::serve", "victim_crash::main")
+
+    def test_go_has_its_own_stack_where_it_ends_by_a_signal(self):
+        sources, sdk = tap.SOURCE_DIR / "tests/victims/go", tap.SOURCE_DIR / "sdk/include"
+        library = (tap.BUILD_DIR / "sdk/libspanprof-context.a").resolve()
+        go = golang.Go(variables={"CGO_CFLAGS": f"-I{sdk}", "CGO_LDFLAGS": f"{library}"})
+        program = go.build(sources / "VictimGoCrash.go", self.directory() / "crash-go")
+        sample = self.crashes_of("crash-go", [program], ["null"], env={**os.environ, "GOTRACEBACK": "crash"})["null"]
+        self.assertEqual(sample.attributes["signal.name"], "SIGABRT")
+        self.assert_chain(sample, "runtime.sigpanic", "main.crashHere", "main.serve", "main.main")
+
+    def test_a_jvm_has_its_own_stack_below_its_report(self):
+        """Methods have their names by samples at the same places before: the process is gone."""
+        classes = self.directory()
+        self.run_command([tap.need_tool("javac"), "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
+                          tap.SOURCE_DIR / "tests/victims/java/VictimCrash.java"], expect=0, timeout=120)
+        library = (tap.BUILD_DIR / "sdk/libspanprof-context.so").resolve()
+        command = [tap.need_tool("java"), f"-Dspanprof.library={library}", "-Xint",
+                   f"-XX:ErrorFile={classes}/hs_err.log", "-cp", classes, "VictimCrash"]
+        sample = self.crashes_of("java", command, ["crash"], n=100, env=session.clean_environment())["crash"]
+        self.assertEqual(sample.attributes["signal.name"], "SIGABRT")
+        self.assert_chain(sample, "VictimCrash.crashHere", "VictimCrash.serve", "VictimCrash.main")
 
     def test_a_storm_is_counted_and_takes_no_tick(self):
         run, wait = self.start_counted(*OPTIONS)
