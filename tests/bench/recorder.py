@@ -9,7 +9,8 @@ cost    Two CPUs are busy with stacks of 30 frames (victim-chain), of which a da
         both, beside none in that round.
 reach   Memory that a minute takes in the recorder, and how far 64 MiB reach then, for loads that differ:
         one busy stack on each CPU; four functions on each, with waits; threads with a trace and a stack of
-        their own every 0.2 ms, which nothing packs; a program that rests most of the time.
+        their own every 0.2 ms, which nothing packs; a program that rests most of the time. Beside it stands
+        how many CPUs the load had: on a machine with other work it has less, and so do these figures.
 
 usage: sudo tests/bench/recorder.py [--rounds N] [--seconds S] [--hz HZ] [cost|reach …]
 """
@@ -103,17 +104,25 @@ def cost(options):
                 ["recorder", "user side", "BPF", "more than none", "of none"], rows)
 
 
+def cpu_s(victims):
+    stats = (pathlib.Path(f"/proc/{victim.pid}/stat").read_text() for victim in victims)
+    return sum(int(n) for stat in stats for n in stat.rsplit(")")[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
 def grown(options, load, *more):
-    """MiB a minute."""
+    """MiB a minute, and CPUs that the load had meanwhile."""
     with bench.Bench() as b:
-        daemon = Daemon(b, load(b), "--recorder", "10m", "--recorder-frequency", options.hz, *more)
+        victims = load(b)
+        daemon = Daemon(b, victims, "--recorder", "10m", "--recorder-frequency", options.hz, *more)
         daemon.settled()
         first = recorder = daemon.status()["recorder"]
-        begin, n = time.monotonic(), first["windows"] + max(1, options.seconds // WINDOW_S)
+        begin, used = time.monotonic(), cpu_s(victims)
+        n = first["windows"] + max(1, options.seconds // WINDOW_S)
         while recorder["windows"] < n:
             time.sleep(0.2)
             recorder = daemon.status()["recorder"]
-        return (recorder["bytes"] - first["bytes"]) / MIB / (n - first["windows"]) * 60 / WINDOW_S
+        n_cpus = (cpu_s(victims) - used) / (time.monotonic() - begin)
+        return (recorder["bytes"] - first["bytes"]) / MIB / (n - first["windows"]) * 60 / WINDOW_S, n_cpus
 
 
 def reach(options):
@@ -122,9 +131,11 @@ def reach(options):
     rows = []
     for name, (load, *more) in loads.items():
         found = [grown(options, load, *more) for _ in range(options.rounds)]
-        rows.append([name, bench.spread(found), bench.spread(64 / value for value in found if value > 0)])
+        rows.append([name, bench.spread(n_cpus for _, n_cpus in found),
+                     bench.spread(value for value, _ in found),
+                     bench.spread(64 / value for value, _ in found if value > 0)])
     bench.table(f"Memory of the recorder at {options.hz} Hz, {len(os.sched_getaffinity(0))} CPUs",
-                ["load", "MiB a minute", "64 MiB reach back, minutes"], rows)
+                ["load", "CPUs that it had", "MiB a minute", "64 MiB reach back, minutes"], rows)
 
 
 def add_options(parser):
