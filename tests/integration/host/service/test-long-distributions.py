@@ -23,7 +23,32 @@ class Debian(session.TestCase):
         root.mount("--bind", "/sys", root.path / "sys")
         return root
 
-    def check_package(self, suite, becomes=False):
+    def check_changelog(self, root):
+        """Apt reads the installed one: no server is asked."""
+        said = root.run(self, "apt-get -q changelog spanprof")
+        self.assertRegex(said, r"(?m)^spanprof \(\S+\) \w+; urgency=")
+
+    def check_sudoers(self, root):
+        """OPERATING.md, Without root: the lines of the rule, and nothing else."""
+        text = (tap.SOURCE_DIR / "docs/OPERATING.md").read_text().split("### Without root\n")[1].split("\n## ")[0]
+        rules = re.findall(r"(?m)^    (%profilers .*)$", text)
+        self.assertEqual(len(rules), 2)
+        root.write("/etc/sudoers.d/spanprof", "".join(f"{rule}\n" for rule in rules))
+        root.run(self, "chmod 440 /etc/sudoers.d/spanprof; visudo --check --quiet; groupadd --system profilers; "
+                       "useradd --groups profilers dev; useradd other")
+        busy = root.spawn(self, "while :; do :; done")
+        record, stacks = "spanprof record -a -d 10 -o - --format folded", f"spanprof stacks {busy.pid}"
+        self.assertIn("bash", root.run(self, f"runuser -u dev -- sudo -n {record}"))
+        self.assertIn("bash", root.run(self, f"runuser -u dev -- sudo -n {stacks}"))
+        for who, line in (("other", record), ("other", stacks), ("dev", record.replace("-o -", "-o /etc/cron.d/x")),
+                          ("dev", f"{record} -c /etc/shadow"), ("dev", f"{stacks} -c /etc/shadow"),
+                          ("dev", f"{stacks} -o /etc/cron.d/x"), ("dev", "spanprof run"), ("dev", "id")):
+            done = self.run_command(root.words(f"runuser -u {who} -- sudo -n {line}", "/root", {}), timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), line)
+            self.assertIn("sudo: a password is required", done.stderr)
+        busy.stop()
+
+    def check_package(self, suite, becomes=False, also=()):
         """@becomes: the suite is not released, and may lack for days what one of its own packages needs."""
         root = self.root(suite)
         shutil.copy(packages.of("spanprof"), root.path / "tmp")
@@ -41,11 +66,13 @@ class Debian(session.TestCase):
             self.assertIn(name, said)
         root.run(self, f"spanprof record -o /tmp/a.json -- bash -c '{BUSY}'")
         self.assertRegex(root.run(self, "spanprof report /tmp/a.json"), r"bash")
+        for check in also:
+            check(root)
         root.run(self, "apt-get -q remove -y spanprof")
         self.assertFalse(any((root.path / "usr/sbin").glob("spanprof")))
 
     def test_13(self):
-        self.check_package("trixie")
+        self.check_package("trixie", also=(self.check_changelog, self.check_sudoers))
 
     def test_14_as_it_becomes(self):
         self.check_package("forky", becomes=True)
