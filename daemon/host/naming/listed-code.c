@@ -338,24 +338,46 @@ static int look_at_frames(const ListedCode *code, Looking *looking) {
         return r == -ENOMEM ? r : 0;
 }
 
+/* Return: as listed_code_look(). */
+static int look_at_lists(const ListedCode *code, Looking *looking) {
+        int r = 1;
+
+        for (uint32_t i = 0; i < code->files.n && r > 0; i++)
+                if (code->files.items[i].has_list)
+                        r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;
+        return r;
+}
+
+/*
+ * Lists may be long, or cost their workers all the time that is left: a part of it stays for registered
+ * frames. Return: the same.
+ */
+static int look_in_part(const ListedCode *code, Looking *looking) {
+        uint64_t end_ns = looking->worker ? looking->worker->end_ns : 0, now_ns = clock_monotonic_ns();
+        int r;
+
+        if (now_ns < end_ns)
+                looking->worker->end_ns = now_ns + (end_ns - now_ns) / 4 * 3;
+        r = look_at_lists(code, looking);
+        if (looking->worker)
+                looking->worker->end_ns = end_ns;
+        return r;
+}
+
 /*
  * Looks at files. One of them may cost its worker; the next look goes on behind it. Return: as
  * listed_code_look().
  */
 static int look_at_all(ListedCode *code, Looking *looking) {
-        bool has_list = false;
-        int r = 1;
+        int r;
 
         for (uint32_t i = 0; i < code->files.n; i++) {
                 ListedFile *file = &code->files.items[i];
 
                 if (!file->is_asked && (!has_time(looking) || ask_file(looking, file)))
                         return 0;
-                has_list = has_list || file->has_list;
         }
-        for (uint32_t i = 0; i < code->files.n && has_list && r > 0; i++)
-                if (code->files.items[i].has_list)
-                        r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;
+        r = look_in_part(code, looking);
         if (r >= 0 && look_at_frames(code, looking))
                 r = error_fold(-ENOMEM);
         return r;
