@@ -126,7 +126,7 @@ http://127.0.0.1:%d {
 
 def ask_for_pages(port, is_over):
     """As two browsers would: lists, templates and packed text, until @is_over."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     while not is_over.is_set():
         for path in ("/", "/page.html", "/data.json", "/names.txt"):
             connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
@@ -282,18 +282,23 @@ class Programs(session.NamingCase):
         admin, port = real_server.free_ports(2)
         child = self.serve(home, admin, port)
         is_over, times, profiles = threading.Event(), [], []
-        browsers = [threading.Thread(target=ask_for_pages, args=(port, is_over)) for _ in range(2)]
+        browsers = [threading.Thread(target=ask_for_pages, args=(port, is_over), daemon=True) for _ in range(2)]
         for browser in browsers:
             browser.start()
         with contextlib.ExitStack() as at_end:
             at_end.callback(is_over.set)
-            while not profiles or self.by_pprof(go, go.environment, *profiles).total() <= LEAST:
+            for _ in range(20):
                 since_ns = time.time_ns()
-                with urllib.request.urlopen(f"http://127.0.0.1:{admin}/debug/pprof/profile?seconds=10") as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{admin}/debug/pprof/profile?seconds=10",
+                                            timeout=60) as answer:
                     profiles.append(home / f"{len(profiles)}.prof")
                     profiles[-1].write_bytes(answer.read())
                 times.append((since_ns, time.time_ns()))
                 self.assertTrue(all(browser.is_alive() for browser in browsers))
+                n_samples = self.by_pprof(go, go.environment, *profiles).total()
+                if n_samples > LEAST:
+                    break
+            self.assertGreater(n_samples, LEAST)
         for browser in browsers:
             browser.join(30)
         pid = self.program(child)
