@@ -35,9 +35,12 @@ def main():
     root, mistakes = pathlib.Path(sys.argv[1]), []
     rows = rows_of((root / "docs/RUNTIMES.md").read_text(), mistakes)
     known = {path.stem for path in (root / "tests").rglob("test-*.*") if path.suffix in (".py", ".c")}
-    listed = set(re.findall(r'^    "([^"]+)": (?:Language\(|on_java\(|\[)', (root / LANGUAGES).read_text(), re.M))
-    of_test = {re.sub(r"\W", "_", language).lower(): language for language, _ in rows}
-    listed |= {of_test.get(name, name) for name in re.findall(r"def test_(\w+)\(self", (root / LANGUAGES).read_text())}
+    source = (root / LANGUAGES).read_text()
+    listed = set(re.findall(r'^    "([^"]+)": (?:Language|on_java)\(', source, re.M))
+    for pattern, name in ((r"^INTERPRETERS = \{\n(.*?)^\}", r'^    "([^"]+)": \['),
+                          (r"^METHODS = \((.*?)\)", r'"([^"]+)"')):
+        found = re.search(pattern, source, re.M | re.S)
+        listed |= set(re.findall(name, found[1], re.M))
     shown = set()
     for language, cell in rows:
         names = [] if cell == NOT_SHOWN else cell.split(", ")

@@ -376,6 +376,8 @@ INTERPRETERS = {
     "R": ["Rscript", "-e", "hot <- function() { s <- 0; for (i in 1:300000) s <- (s * 31 + i) %% 65521; s }\n"
           "for (n in 1:40) hot()"],
 }
+# languages with a method of their own, test_<name>
+METHODS = ("Haskell", "OCaml 5")
 TCL = "proc hot {} { for {set i 0} {$i < 100000} {incr i} { set s [expr {($i * 31 + 7) % 65521}] } }\n" \
       "for {set n 0} {$n < 60} {incr n} hot\n"
 
@@ -483,6 +485,7 @@ def add_interpreter(name, words):
 for name, language in LANGUAGES.items():
     if language.usual or tap.LONG:
         add(name, language)
+assert all(hasattr(Languages, f"test_{name.lower().replace(' ', '_')}") for name in METHODS)
 for name, words in INTERPRETERS.items():
     if tap.LONG:
         add_interpreter(name, words)

@@ -25,7 +25,7 @@ enum {
         FRAME_REGISTRY_MAX_BYTES = 16 << 20,    /* bytes of all sections, and of a set */
         FRAME_REGISTRY_MAX_NAMED = 4096,        /* functions that are known by name */
         FRAME_REGISTRY_MAX_CODE = 1 << 20,      /* bytes of one of them */
-        FRAME_REGISTRY_MAX_FOLLOWED = 2 << 20,  /* bytes of all of them: their code is followed at each look */
+        FRAME_REGISTRY_MAX_FOLLOWED = 2 << 20,  /* bytes of all of them, followed at each look */
         FRAME_REGISTRY_MAX_CLUSTERS = MADE_MAX_PIECES,  /* areas that lie apart; more of them get no rows */
         FRAME_REGISTRY_MAX_RUNS = 4096,         /* runs of pages in an area; code in more has no rows */
         FRAME_REGISTRY_MAX_GAP = 16 << 20,      /* bytes between two pieces of code in one area */
