@@ -282,7 +282,8 @@ class Programs(session.NamingCase):
         admin, port = real_server.free_ports(2)
         child = self.serve(home, admin, port)
         is_over, times, profiles = threading.Event(), [], []
-        browsers = [threading.Thread(target=ask_for_pages, args=(port, is_over), daemon=True) for _ in range(2)]
+        browsers = [threading.Thread(target=ask_for_pages, args=(port, is_over), daemon=True)
+                    for _ in range(2)]
         for browser in browsers:
             browser.start()
         with contextlib.ExitStack() as at_end:
