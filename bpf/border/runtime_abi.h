@@ -514,8 +514,9 @@ struct beam_process {
         uint64_t ranges;                /* three tables of 32 bytes: address, number of ranges */
         uint64_t schedulers;            /* the first one's struct */
         uint32_t scheduler_size;        /* bytes from one to the next */
-        uint16_t current;               /* in it: the process that it runs */
-        uint16_t stop;                  /* in a process of Erlang: its stack, while it does not run */
+        uint8_t current;                /* in it: the process that it runs */
+        uint8_t stop;                   /* in a process of Erlang: its stack, while it does not run */
+        uint16_t pc;                    /* place where that goes on */
         uint16_t end;                   /* the end of its stack */
         uint16_t n_schedulers;
         uint16_t registered;            /* in a process: what it is registered as; 0 = nothing */

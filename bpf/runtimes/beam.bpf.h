@@ -26,7 +26,9 @@
  *
  * Long work, of NIFs and of the collector, is done by dirty schedulers. Their threads never run code of the
  * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a
- * thread is whole, that of its process follows.
+ * thread is whole, that of its process follows. Its innermost function may have no return address there: a
+ * function that was called while a collection was due has gone no further than its beginning. It is where the
+ * process goes on.
  *
  * Frames are told as pc and cookie; names are the daemon's. So is which process of Erlang runs: its pid, and
  * the atom that it is registered as, else the function that it began with. Includes nothing, as python.bpf.h.
@@ -326,16 +328,20 @@ static inline bool beam_keep(struct unwind *unwind) {
 /* Goes on behind the native stack of a dirty scheduler, which is whole. Return: as beam_begin(). */
 static inline bool beam_begin_dirty(struct beam *beam, const struct beam_process *process,
                                     struct unwind *unwind, uint64_t *frames) {
-        uint64_t stack = 0;
+        uint64_t stack = 0, pc = 0;
 
-        if (!beam->current) {
-                if (beam_add(beam, unwind, frames, 0, 0))
-                        beam->end = BEAM_END_WHOLE;
-                return false;
+        if (beam->current) {
+                unwind->end = ABI_STACK_RUNTIME;
+                if (!beam_read(beam->current + process->pc, &pc) ||
+                    !beam_read(beam->current + process->stop, &stack) || !stack || (stack & 7))
+                        return beam_stop(beam, BEAM_END_LOST);
+                if (!beam_is_module(beam, process, pc))
+                        pc = 0;         /* code that calls a NIF is of none */
         }
-        unwind->end = ABI_STACK_RUNTIME;
-        if (!beam_read(beam->current + process->stop, &stack) || !stack || (stack & 7))
-                return beam_stop(beam, BEAM_END_LOST);
+        if ((pc || !beam->current) && !beam_add(beam, unwind, frames, pc, pc != 0))
+                return false;
+        if (!beam->current)
+                return beam_stop(beam, BEAM_END_WHOLE);
         beam->at = stack;
         beam->next = beam->n = beam->loose = 0;
         beam->end = BEAM_END_CUT;       /* until the bottom is met */

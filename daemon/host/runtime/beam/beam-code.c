@@ -38,10 +38,10 @@ enum {
 };
 
 static const BeamLayout layouts[] = {
-        { .release = 25, .functions = 96, .end = 136, .registered = 48, .initial = 448,
+        { .release = 25, .functions = 96, .end = 136, .pc = 256, .registered = 48, .initial = 448,
           .has_short_pids = true },
-        { .release = 27, .functions = 136, .end = 200, .registered = 32, .initial = 440 },
-        { .release = 29, .functions = 152, .end = 200, .registered = 32, .initial = 440, .has_terms = true },
+        { .release = 27, .functions = 136, .end = 200, .pc = 248, .registered = 32, .initial = 440 },
+        { .release = 29, .functions = 152, .end = 200, .pc = 248, .registered = 32, .initial = 440, .has_terms = true },
 };
 
 const BeamLayout *beam_layout(uint32_t release) {
@@ -51,9 +51,9 @@ const BeamLayout *beam_layout(uint32_t release) {
         return NULL;
 }
 
-bool beam_layout_has_process(uint16_t end, uint16_t registered, uint16_t initial) {
+bool beam_layout_has_process(uint16_t end, uint16_t pc, uint16_t registered, uint16_t initial) {
         for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-                if (layouts[i].end == end && layouts[i].registered == registered &&
+                if (layouts[i].end == end && layouts[i].pc == pc && layouts[i].registered == registered &&
                     layouts[i].initial == initial)
                         return true;
         return false;

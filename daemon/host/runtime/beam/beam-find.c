@@ -411,6 +411,7 @@ int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
                                           .current = BEAM_SCHEDULER_CURRENT,
                                           .stop = BEAM_PROCESS_STOP,
                                           .end = own.layout->end,
+                                          .pc = own.layout->pc,
                                           .registered = own.layout->registered,
                                           .initial = own.layout->initial };
         r = find_modules(&own, process);
@@ -425,7 +426,7 @@ bool beam_found_check(const BeamFound *found) {
         const struct beam_process *process = &found->process;
 
         return process->current == BEAM_SCHEDULER_CURRENT && process->stop == BEAM_PROCESS_STOP &&
-                beam_layout_has_process(process->end, process->registered, process->initial) &&
+                beam_layout_has_process(process->end, process->pc, process->registered, process->initial) &&
                 process->n_schedulers &&
                 process->n_schedulers <= BEAM_MAX_SCHEDULERS && process->scheduler_size <= MAX_SCHEDULER &&
                 process->modules - 1 - process->bottom < BEAM_MAX_CODE_AHEAD;

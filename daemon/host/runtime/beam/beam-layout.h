@@ -16,6 +16,7 @@ typedef struct BeamLayout {
         uint32_t release;
         uint16_t functions;             /* in a module's header: the first of its functions */
         uint16_t end;                   /* in a process: the end of its stack */
+        uint16_t pc;                    /* in a process: where it goes on */
         uint16_t registered;            /* in a process: the entry that it is registered by */
         uint16_t initial;               /* in a process: module, function and arity that it began with */
         bool has_terms;                 /* the text of an atom is a term, a binary */
@@ -51,4 +52,4 @@ enum {
 const BeamLayout *beam_layout(uint32_t release);
 
 /* Whether a release that is known has these in a process. */
-bool beam_layout_has_process(uint16_t end, uint16_t registered, uint16_t initial);
+bool beam_layout_has_process(uint16_t end, uint16_t pc, uint16_t registered, uint16_t initial);

@@ -207,11 +207,15 @@ class Beam(session.NamingCase):
                     elif places and places[0][0] == ROOT:
                         verdicts[verdict(collapsed(places), truth)] += 1
                         self.assertIn(sample.attributes.get("coroutine.name"), (None, "erlang:apply/2"))
-                    elif not places and MOVED & {f.name for f in native}:
+                    elif len(places) <= 1 and MOVED & {f.name for f in native}:
                         verdicts["moved"] += 1
                     else:
                         verdicts[places[0][0] if places else sample.attributes.get("profile.stack.truncated")] += 1
-                print(f"# {erl}: {verdicts}", flush=True)
+                # it has left no return address: a collection was due when it called itself
+                innermost = collections.Counter(of_erlang(s)[0][-1][0] for s in own(dirty(samples, "large")))
+                print(f"# {erl}: {verdicts}, {innermost}", flush=True)
+                self.assertGreater(innermost["lists:seq_loop/3"], 0)
+                self.assertFalse(innermost["victim_beam:burns/1"], "its callee is missing")
                 self.assertEqual(verdicts["wrong"], 0)
                 rest = sum(verdicts[said] for said in ("inner", "(scheduler)", "unnamed", "moved"))
                 self.assertGreaterEqual(verdicts["whole"] + rest, WHOLE * len(samples))

@@ -31,6 +31,7 @@ enum {
         CURRENT = 168,
         STOP = 88,
         HEAP_END = 136,
+        PC = 256,
         REGISTERED = 48,
         INITIAL = 448,
         ENTRY = PROCESS + 0x400,        /* of the names of processes */
@@ -69,6 +70,7 @@ static void setup(void) {
                                          .current = CURRENT,
                                          .stop = STOP,
                                          .end = HEAP_END,
+                                         .pc = PC,
                                          .registered = REGISTERED,
                                          .initial = INITIAL,
                                          .n_schedulers = 2,
@@ -203,6 +205,20 @@ Test(beam_walk, the_process_of_a_dirty_scheduler_stands_behind_its_native_stack)
         CHECK(3, false, ABI_STACK_COMPLETE, 0);
         cr_assert_eq(beam.end, BEAM_END_WHOLE);
         cr_assert_eq(beam.current, 0);
+}
+
+Test(beam_walk, where_a_process_goes_on_stands_in_front_of_its_stack) {
+        PUT(SMALL, ONE, LIST, TWO);
+        put_dirty(PROCESS);
+        at(PROCESS)[PC / 8] = LEAF;
+        cr_assert(walk_whole(3));
+        CHECK(3, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        at(PROCESS)[PC / 8] = FRAGMENT;
+        cr_assert(walk_whole(3));
+        CHECK(3, false, ABI_STACK_COMPLETE, ONE, TWO);
+        at(PROCESS)[PC / 8] = HEAP;
+        cr_assert(walk_whole(3));
+        CHECK(3, false, ABI_STACK_COMPLETE, ONE, TWO);
 }
 
 Test(beam_walk, a_thread_that_is_no_dirty_scheduler_has_no_process) {

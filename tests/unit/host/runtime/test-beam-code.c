@@ -196,8 +196,8 @@ Test(beam_code, atoms_of_29_have_a_binary) {
 Test(beam_code, a_release_that_is_not_known_has_no_layout) {
         cr_assert_null(beam_layout(26));
         cr_assert_null(beam_layout(0));
-        cr_assert(beam_layout_has_process(200, 32, 440));
-        cr_assert_not(beam_layout_has_process(136, 32, 440), "of two releases");
+        cr_assert(beam_layout_has_process(200, 248, 32, 440));
+        cr_assert_not(beam_layout_has_process(136, 248, 32, 440), "of two releases");
 }
 
 Test(beam_code, names_of_elixir_are_as_elixir_writes_them) {
