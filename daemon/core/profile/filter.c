@@ -271,7 +271,7 @@ static bool wants_operation(const WindowFilter *filter, const WindowSample *samp
         return name && filter_words_match(&options->operations, name);
 }
 
-static bool is_of_operation(void *userdata, const WindowSample *sample) {
+static bool is_of_operation(void *userdata, const WindowProfile *profile, const WindowSample *sample) {
         return wants_operation(userdata, sample);
 }
 

@@ -57,7 +57,7 @@ int span_reaches(const Window *window, SpanReachMeans means, void *userdata, Spa
                                 continue;
                         add(&reaches[sample.link], &sample, is_wait);
                         if (!reaches[sample.link].is_meant)
-                                reaches[sample.link].is_meant = !means || means(userdata, &sample);
+                                reaches[sample.link].is_meant = !means || means(userdata, profile, &sample);
                 }
         }
         *reachesp = reaches;

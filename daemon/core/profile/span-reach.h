@@ -16,7 +16,7 @@ typedef struct SpanReach {
         bool is_meant;                  /* span_reaches() was told so of one of its samples */
 } SpanReach;
 
-typedef bool (*SpanReachMeans)(void *userdata, const WindowSample *sample);
+typedef bool (*SpanReachMeans)(void *userdata, const WindowProfile *profile, const WindowSample *sample);
 
 /*
  * One for each link of a closed window, by its number; the caller's. @means: NULL = of each sample. Return:

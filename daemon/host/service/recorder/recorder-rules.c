@@ -19,6 +19,7 @@
 #include "host/service/recorder/recorder-rules.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ enum {
         COUNTED = 1 << 16,              /* spans of an operation; then all its counts are halved */
         RECENT = 64,                    /* traces that were kept last */
         OPERATION_BYTES = 256,
+        SERVICE_BYTES = 128,
 };
 
 typedef struct RuleSpan {
@@ -73,6 +75,8 @@ struct RecorderRules {
         int before;
         Intern operations;
         RuleUsual *usual;
+        bool is_full;                   /* an operation had no room */
+        MinuteLimit renewals;
         RuleTrace recent[RECENT];
         uint32_t n_recent;
         MinuteLimit minute;
@@ -263,40 +267,81 @@ static int span_of(RuleTable *table, const WindowLink *link, RuleSpan **spanp) {
         return 0;
 }
 
-/* Beyond the cap an operation is not known. */
-static int name_span(RecorderRules *rules, RuleSpan *span, const Window *window, uint32_t attribute) {
-        const WindowAttribute *row = window_get_attribute(window, attribute);
-        size_t size;
+/* Names of the first sample of a span that has an operation. */
+typedef struct RuleName {
+        uint32_t attribute, resource;   /* 0 = it has no operation; the process */
+} RuleName;
+
+/* Beyond the cap an operation is not known. Two services may give one name to different work. */
+static int name_span(RecorderRules *rules, RuleSpan *span, const Window *window, RuleName named) {
+        const WindowAttribute *row = window_get_attribute(window, named.attribute);
+        char key[SERVICE_BYTES + 1 + OPERATION_BYTES];
+        size_t size, n = (size_t)snprintf(key, SERVICE_BYTES + 1, "%s",
+                                          window_get_resource_text(window, named.resource, "service.name"));
         const char *name = window_get_string(window, row->string, &size);
         uint32_t index;
-        int r = intern_add(&rules->operations, name, MIN(size, (size_t)OPERATION_BYTES), &index);
+        int r;
 
+        n = MIN(n, (size_t)SERVICE_BYTES) + 1;
+        size = MIN(size, (size_t)OPERATION_BYTES);
+        memcpy(key + n, name, size);
+        r = intern_add(&rules->operations, key, n + size, &index);
         if (r < 0)
                 return error_fold(r);
+        rules->is_full |= r == INTERN_E_FULL;
         stat_add(COUNTER_RECORDER_OPERATIONS_OVER_CAP, r == INTERN_E_FULL);
         if (r != INTERN_E_FULL)
                 span->operation = index + 1;
         return 0;
 }
 
-/* The first sample that names it: reaches are asked for all, whatever they are named. */
+/* Operations that are rare make room: a service with ids in its spans' names has no others. */
+static int renew_operations(RecorderRules *rules, RuleTable *before) {
+        uint32_t numbers[RECORDER_RULES_MAX_OPERATIONS + 1] = { 0 };
+        Intern often;
+        int r = 0;
+
+        intern_init(&often, RECORDER_RULES_MAX_OPERATIONS);
+        for (uint32_t i = 0; i < rules->operations.n_items && r >= 0; i++) {
+                const InternItem *item = intern_get(&rules->operations, i);
+                uint32_t index;
+
+                if (rules->usual[i].n < RECORDER_RULES_LEAST)
+                        continue;
+                r = intern_add(&often, item->data, item->size, &index);
+                if (r < 0)
+                        break;
+                rules->usual[index] = rules->usual[i];
+                numbers[i + 1] = index + 1;
+        }
+        memset(rules->usual + often.n_items, 0,
+               (RECORDER_RULES_MAX_OPERATIONS - often.n_items) * sizeof(*rules->usual));
+        intern_deinit(&rules->operations);
+        rules->operations = often;
+        rules->is_full = false;
+        for (uint32_t i = 0; i < before->ids.n_items; i++)
+                before->spans[i].operation = numbers[before->spans[i].operation];
+        return r < 0 ? error_fold(r) : 0;
+}
+
+/* Reaches are asked for all spans, whatever they are named. */
 typedef struct Naming {
         const Window *window;
-        uint32_t *attributes;           /* attribute of each link; 0 = it has no operation */
+        RuleName *names;                /* names of each link */
 } Naming;
 
-static bool note_operation(void *userdata, const WindowSample *sample) {
+static bool note_operation(void *userdata, const WindowProfile *profile, const WindowSample *sample) {
         const Naming *naming = userdata;
         uint32_t attribute;
 
         if (!operation_of_set(naming->window, sample->attributes, &attribute))
                 return false;
-        naming->attributes[sample->link] = attribute;
+        naming->names[sample->link] = (RuleName){ attribute, profile->resource };
         return true;
 }
 
 static int add_link(RecorderRules *rules, RuleTable *before, const Window *window, uint32_t link,
-                    const SpanReach *reach, uint32_t attribute) {
+                    const SpanReach *reach, RuleName named) {
         RuleSpan *span;
         int r;
 
@@ -307,18 +352,18 @@ static int add_link(RecorderRules *rules, RuleTable *before, const Window *windo
                 return r;
         span->first_ns = MIN(span->first_ns, reach->first_ns);
         span->last_ns = MAX(span->last_ns, reach->last_ns);
-        return attribute && !span->operation ? name_span(rules, span, window, attribute) : 0;
+        return named.attribute && !span->operation ? name_span(rules, span, window, named) : 0;
 }
 
 static int add_links(RecorderRules *rules, RuleTable *before, const Window *window) {
         const uint32_t n = window_n_links(window);
         _cleanup_(freep) SpanReach *reaches = NULL;
-        _cleanup_(freep) uint32_t *attributes = calloc(n + 1u, sizeof(*attributes));
-        int r = attributes ? span_reaches(window, note_operation, &(Naming){ window, attributes }, &reaches)
-                           : error_origin(-ENOMEM);
+        _cleanup_(freep) RuleName *names = calloc(n + 1u, sizeof(*names));
+        int r = names ? span_reaches(window, note_operation, &(Naming){ window, names }, &reaches)
+                      : error_origin(-ENOMEM);
 
         for (uint32_t i = 1; i < n && !r; i++)
-                r = add_link(rules, before, window, i, &reaches[i], attributes[i]);
+                r = add_link(rules, before, window, i, &reaches[i], names[i]);
         return r;
 }
 
@@ -326,8 +371,11 @@ int recorder_rules_window(RecorderRules *rules, const RecorderLimits *limits, co
                           uint64_t number, RecorderAsk asks[static RECORDER_RULES_MINUTE], size_t *n_asksp) {
         RuleTable *before = &rules->tables[rules->before], *next = &rules->tables[!rules->before];
         Judging judging = { rules, limits, window_end_ns(window), asks, 0 };
-        int r = add_links(rules, before, window);
+        bool is_due = rules->is_full && minute_limit(&rules->renewals, 1, judging.now_ns);
+        int r = is_due ? renew_operations(rules, before) : 0;
 
+        if (!r)
+                r = add_links(rules, before, window);
         begin_window(rules, number);
         intern_reset(&next->ids);
         for (uint32_t i = 0; i < before->ids.n_items && !r; i++) {

@@ -579,6 +579,71 @@ Test(recorder_rules, has_caps_on_spans_and_operations) {
         recorder_rules_free(rules);
 }
 
+/* Spans of 30 ms of an operation, and of some that are not seen again. */
+static void add_often(Spans *spans, uint64_t start_s, int often, int other, int n_others) {
+        for (uint32_t i = 0; i < RECORDER_RULES_LEAST; i++)
+                add_span(spans, (start_s << 32) + i + 1, 1, often, start_s * NS_PER_SEC,
+                         start_s * NS_PER_SEC + 30 * NS_PER_MS);
+        for (int i = 0; i < n_others; i++)
+                add_span(spans, (start_s << 32) + (uint64_t)i + 1, 2, other + i, start_s * NS_PER_SEC,
+                         start_s * NS_PER_SEC + 30 * NS_PER_MS);
+}
+
+/* One span of an operation that lasts ten times as long. */
+static size_t end_slow(RecorderRules *rules, uint64_t start_s, int operation, RecorderAsk *ask) {
+        const RecorderLimits limits = { .above_usual = 4 };
+        Spans spans = begin_spans(start_s * NS_PER_SEC, 15 * NS_PER_SEC);
+
+        add_span(&spans, start_s << 32, 1, operation, start_s * NS_PER_SEC,
+                 start_s * NS_PER_SEC + 300 * NS_PER_MS);
+        return end_spans(&spans, rules, &limits, ask);
+}
+
+Test(recorder_rules, lets_rare_operations_go_for_others) {
+        const RecorderLimits limits = { .above_usual = 4 };
+        uint64_t n_over = stat_get(COUNTER_RECORDER_OPERATIONS_OVER_CAP);
+        RecorderRules *rules = make_rules();
+        Spans spans = begin_spans(100 * NS_PER_SEC, 15 * NS_PER_SEC);
+        RecorderAsk ask;
+
+        add_often(&spans, 100, 1, 1000, RECORDER_RULES_MAX_OPERATIONS);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 0);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_OPERATIONS_OVER_CAP) - n_over, 1);
+        spans = begin_spans(115 * NS_PER_SEC, 15 * NS_PER_SEC);
+        add_often(&spans, 115, 2, 1000, 0);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask), 0);
+        cr_assert_eq(stat_get(COUNTER_RECORDER_OPERATIONS_OVER_CAP) - n_over, 1);
+        cr_assert_eq(end_slow(rules, 130, 2, &ask), 1, "one that came later");
+        cr_assert_eq(end_slow(rules, 145, 1, &ask), 1, "one that was often");
+        recorder_rules_free(rules);
+}
+
+static void end_of_service(RecorderRules *rules, const char *service, uint64_t start_s, uint64_t ms,
+                           bool are_kept) {
+        const RecorderLimits limits = { .above_usual = 4 };
+        Spans spans = begin_spans(start_s * NS_PER_SEC, 15 * NS_PER_SEC);
+        RecorderAsk ask;
+        uint32_t resource, attribute;
+
+        cr_assert_eq(window_resource(spans.window, 1, &resource), 0);
+        cr_assert_eq(window_attribute_string(spans.window, "service.name", service, strlen(service), &attribute),
+                     0);
+        cr_assert_eq(window_resource_attributes(spans.window, resource, &attribute, 1), 0);
+        for (uint32_t i = 0; i < RECORDER_RULES_LEAST; i++)
+                add_span(&spans, (start_s << 32) + i + 1, 1, 1, start_s * NS_PER_SEC,
+                         start_s * NS_PER_SEC + ms * NS_PER_MS);
+        cr_assert_eq(end_spans(&spans, rules, &limits, &ask) > 0, are_kept);
+}
+
+Test(recorder_rules, tells_services_apart_that_name_an_operation_alike) {
+        RecorderRules *rules = make_rules();
+
+        end_of_service(rules, "cache", 100, 2, false);
+        end_of_service(rules, "shop", 115, 300, false);
+        end_of_service(rules, "cache", 130, 300, true);
+        recorder_rules_free(rules);
+}
+
 Test(recorder, is_asked_for_the_last_seconds_with_a_reason) {
         static const char *const wrong[] = {
                 "/last/0", "/last/-1", "/last/86401", "/last/1/last/1", "/reason/", "/reason/A", "/reason/a b",
