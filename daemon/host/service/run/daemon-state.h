@@ -197,14 +197,17 @@ typedef struct DaemonStop {
         bool lost_workers;              /* the reason: there are no workers any more */
 } DaemonStop;
 
-enum { DAEMON_KEEPS_LATER = 60 };        /* in a minute, too */
+enum {
+        DAEMON_KEEPS_LATER = 60,        /* in a minute, too */
+        DAEMON_KEEPS_KNOWN = 256,       /* chosen traces, whose spans come in several requests */
+};
 
 /* Asks of the flight recorder whose samples are not shipped yet, oldest first: stage-recorder.c. */
 typedef struct DaemonKeeps {
         struct {
                 RecorderAsk ask;
                 uint64_t next, end;     /* numbers of requests: the next one, and behind the last one */
-        } items[32];
+        } items[128];
         size_t n;
         sd_event_source *turn;          /* on while there are some */
         uint64_t closed_ns;             /* MONOTONIC: when a window was ended on request last */
@@ -212,7 +215,11 @@ typedef struct DaemonKeeps {
         RecorderAsk later[DAEMON_KEEPS_LATER];
         size_t n_later;
         MinuteLimit chosen;
+        uint8_t known[DAEMON_KEEPS_KNOWN][16];
+        uint32_t n_known;               /* in all: the oldest goes first */
         Receiver *receiver;             /* NULL = nobody chooses */
+        uint64_t retry_ns;              /* MONOTONIC: its place is taken until then; 0 = it is not */
+        uint64_t n_unauthorized;        /* requests of the receiver that were counted */
         Bearer tokens;
 } DaemonKeeps;
 

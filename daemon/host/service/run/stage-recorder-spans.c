@@ -26,12 +26,15 @@
 enum { REQUEST_BYTES = 2 << 20 };
 
 #define REASON "tail-sampling"
+#define RETRY_NS (5 * NS_PER_SEC)
 
-static bool is_known(const DaemonKeeps *keeps, const uint8_t id[static 16]) {
-        for (size_t i = 0; i < keeps->n_later; i++)
-                if (!memcmp(keeps->later[i].query.trace_id, id, 16))
-                        return true;
-        return false;
+/* Ids come with each span, in several requests. Return: whether it is the first one of its trace. */
+static bool is_new(DaemonKeeps *keeps, const uint8_t id[static 16]) {
+        for (uint32_t i = 0; i < MIN(keeps->n_known, (uint32_t)DAEMON_KEEPS_KNOWN); i++)
+                if (!memcmp(keeps->known[i], id, 16))
+                        return false;
+        memcpy(keeps->known[keeps->n_known++ % DAEMON_KEEPS_KNOWN], id, 16);
+        return true;
 }
 
 static void on_id(void *userdata, const uint8_t id[static 16]) {
@@ -39,7 +42,7 @@ static void on_id(void *userdata, const uint8_t id[static 16]) {
         DaemonKeeps *keeps = &daemon->keeps;
         RecorderAsk ask = { .query = { .end_ns = UINT64_MAX, .has_trace = true }, .reason = REASON };
 
-        if (is_known(keeps, id))
+        if (!is_new(keeps, id))
                 return;
         if (keeps->n_later == ARRAY_SIZE(keeps->later) ||
             !minute_limit(&keeps->chosen, ARRAY_SIZE(keeps->later), clock_monotonic_ns())) {
@@ -59,6 +62,19 @@ static ReceiverVerdict on_request(const ReceiverRequest *request, char *why, siz
         return RECEIVER_MALFORMED;
 }
 
+/* Profiles go on, as without metrics. */
+static int go_without(Daemon *daemon) {
+        DaemonKeeps *keeps = &daemon->keeps;
+
+        if (!keeps->retry_ns)
+                log_write_event(LOG_LEVEL_WARNING, LOG_EVENT_UNSERVED, "recorder-listen",
+                                "cannot listen on %s: another process does; runs without and tries again. Stop the "
+                                "other one, or set `recorder-listen` to another place",
+                                daemon->config->sampling.recorder_listen);
+        keeps->retry_ns = clock_monotonic_ns() + RETRY_NS;
+        return 0;
+}
+
 static int open_receiver(Daemon *daemon) {
         char host[256];
         ReceiverConfig config = { .address = host,
@@ -73,8 +89,8 @@ static int open_receiver(Daemon *daemon) {
                 return DAEMON_E_UNUSABLE;       /* the configuration's check has refused it */
         r = receiver_new(&daemon->keeps.receiver, daemon->loop.event, &config);
         if (r == RECEIVER_E_TAKEN)
-                log_error("cannot listen on %s (option `recorder-listen`): another process does",
-                          daemon->config->sampling.recorder_listen);
+                return go_without(daemon);
+        daemon->keeps.retry_ns = 0;
         if (!r)
                 log_info("chosen traces are taken at %s/v1/traces", receiver_url(daemon->keeps.receiver));
         return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
@@ -94,10 +110,26 @@ static int make(Daemon *daemon) {
         return r > 0 ? DAEMON_E_UNUSABLE : r ? r : open_receiver(daemon);
 }
 
+static void count_refused(DaemonKeeps *keeps) {
+        uint64_t n = keeps->receiver ? receiver_counts(keeps->receiver)->n_unauthorized : 0;
+
+        stat_add(COUNTER_RECORDER_HOOKS_UNAUTHORIZED, n - MIN(n, keeps->n_unauthorized));
+        keeps->n_unauthorized = n;
+}
+
+static int second(Daemon *daemon) {
+        DaemonKeeps *keeps = &daemon->keeps;
+
+        count_refused(keeps);
+        return keeps->retry_ns && clock_monotonic_ns() >= keeps->retry_ns ? MIN(open_receiver(daemon), 0) : 0;
+}
+
 /* Loses who was told and not shipped yet, counted. */
 static void stop(Daemon *daemon) {
         stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n_later);
         daemon->keeps.n_later = 0;
+        daemon->keeps.retry_ns = 0;
+        count_refused(&daemon->keeps);
         daemon->keeps.receiver = receiver_free(daemon->keeps.receiver);
 }
 
@@ -109,6 +141,7 @@ static void release(Daemon *daemon) {
 const Stage stage_recorder_spans = {
         .name = "recorder-spans",
         .make = make,
+        .second = second,
         .stop = stop,
         .release = release,
 };

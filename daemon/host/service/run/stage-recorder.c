@@ -235,6 +235,19 @@ static int keep_ask(Daemon *daemon, const RecorderAsk *ask) {
         return begin_turns(daemon);
 }
 
+/* Traces without room wait for the next window. */
+static int keep_chosen(Daemon *daemon) {
+        DaemonKeeps *keeps = &daemon->keeps;
+        size_t n = 0;
+        int r = 0;
+
+        while (!r && n < keeps->n_later && !is_full(daemon))
+                r = keep_ask(daemon, &keeps->later[n++]);
+        keeps->n_later -= n;
+        memmove(keeps->later, keeps->later + n, keeps->n_later * sizeof(*keeps->later));
+        return r;
+}
+
 static int keep(Daemon *daemon, const char *path, Text *page) {
         RecorderAsk ask;
         int status = parse(path, &ask, page);
@@ -275,9 +288,7 @@ int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
                 r = recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
         for (size_t i = 0; i < n_asks && !r; i++)
                 r = keep_ask(daemon, &asks[i]);
-        for (; daemon->keeps.n_later && !r; daemon->keeps.n_later--)
-                r = keep_ask(daemon, &daemon->keeps.later[daemon->keeps.n_later - 1]);
-        return r < 0 ? r : 0;
+        return r < 0 ? r : error_fold(keep_chosen(daemon));
 }
 
 static int second(Daemon *daemon) {

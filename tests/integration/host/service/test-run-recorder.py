@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import statistics
 import subprocess
 
@@ -296,7 +297,7 @@ class Recorder(session.NamingCase):
         tap.wait_until(lambda: run.child.err.count("chosen traces are taken at") > 1, "the daemon after a reload")
         self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=gzip.compress(data), **protobuf, **packed), 200)
         keeps = self.check_chosen(run, 2, 4)
-        self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"]), (3, 0))
+        self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (3, 0, 2))
 
     def test_a_real_collector_sends_what_it_has_chosen(self):
         collector.need()
@@ -310,6 +311,18 @@ class Recorder(session.NamingCase):
                                    **{"Content-Type": "application/json"}), 200)
         self.check_chosen(run, 3)
         self.assertEqual(real.dropped(), [])
+
+    def test_a_place_that_another_has_is_tried_again(self):
+        token = self.directory() / "token"
+        token.write_text("s3cret\n")
+        token.chmod(0o644)
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            where = f"127.0.0.1:{other.getsockname()[1]}"
+            run = self.start("--comm", "nobody", "--recorder", "60s", "--recorder-listen", where,
+                             "--recorder-token", token)
+            run.child.wait_for(f"cannot listen on {where}: another process does")
+        run.child.wait_for(f"chosen traces are taken at http://{where}/v1/traces")
+        run.stop()
 
     def test_chosen_traces_need_a_token(self):
         done = self.spanprof("run", "--comm", "nobody", "--recorder", "60s", "--recorder-listen", "127.0.0.1:1",
