@@ -23,7 +23,7 @@
 
 enum {
         MAX_PATH = 4096,
-        MAX_DESCRIPTORS = 1 << 16,      /* descriptors of a process that are looked at */
+        MAX_DESCRIPTORS = 1 << 12,      /* descriptors of a process that are looked at */
         N_DATE = 6,                     /* numbers of YYYY_MM_DD_HH_MM_SS */
 };
 
@@ -83,6 +83,13 @@ static bool is_known(const Search *search, const struct stat *stat) {
                 search->known.inode == stat->st_ino;
 }
 
+/* Descriptors that are open for writing: the JVM's own. Who reads another one's recording has none. */
+static bool is_writers(int directory, const char *name) {
+        struct stat link;
+
+        return !fstatat(directory, name, &link, AT_SYMLINK_NOFOLLOW) && (link.st_mode & S_IWUSR);
+}
+
 /* Return: 0 with search->found, JFR_FIND_E_*. */
 static int look_at(Search *search, int directory, const char *name) {
         char path[MAX_PATH + 1];
@@ -93,8 +100,8 @@ static int look_at(Search *search, int directory, const char *name) {
         if (n <= 0 || n >= MAX_PATH)
                 return JFR_FIND_E_NONE;
         path[n] = 0;
-        if (!jfr_find_is_chunk(path) || fstatat(directory, name, &stat, 0) || !S_ISREG(stat.st_mode) ||
-            is_known(search, &stat))
+        if (!jfr_find_is_chunk(path) || !is_writers(directory, name) ||
+            fstatat(directory, name, &stat, 0) || !S_ISREG(stat.st_mode) || is_known(search, &stat))
                 return JFR_FIND_E_NONE;
         fd = openat(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0)
