@@ -7,6 +7,10 @@
  *     due           chunk, place ─▶ worker ─▶ events as OTLP (jfr-tail.c) ─▶ checked, window
  *     complete      the next chunk of the process, from its begin
  *
+ * A chunk that does not grow any more may have been left behind, as where the daemon was paused, or the JVM
+ * never wrote its end. Then the process' files are searched, and looks go on all the same. It is read once
+ * more when the next one is found, since it may have grown while it was searched.
+ *
  * A complete chunk stays open until the next is there: so its inode is no other file's meanwhile. A process
  * that ends completes its chunk, and takes the file away; what is open is read to its end all the same.
  *
@@ -39,9 +43,11 @@
 
 #define LOOK_NS (2 * NS_PER_SEC)                /* between two looks at a chunk */
 #define SEARCH_NS (10 * NS_PER_SEC)             /* … at a process that records nothing, */
-#define YOUNG_NS (30 * NS_PER_SEC)              /* … from its first sight on, when that is each second */
+#define YOUNG_NS (30 * NS_PER_SEC)              /* … from its first sight on, when it is so often: */
+#define YOUNG_LOOK_NS (NS_PER_SEC / 2)          /* … due each second, and not twice in one */
 #define STALE_NS (30 * NS_PER_SEC)              /* without a new byte: there may be another chunk */
 #define GAP_NS NS_PER_SEC                       /* between two chunks */
+#define STEP_NS (5 * NS_PER_MS)
 
 enum {
         _RECORDINGS_E_SUCCESS,
@@ -63,6 +69,8 @@ typedef struct Recorded {
         Share *share;                   /* place that its open chunk takes; NULL = none is open */
         uint64_t from;                  /* place in it */
         bool is_complete;               /* all of it was read */
+        bool is_stale;                  /* nothing new: a search is next */
+        bool wants_last;                /* the process has another one: a look is next, the last of it */
         bool is_seen, has_ended;        /* in the last pass; it is no target any more */
         bool is_last;                   /* the look was asked for after its end */
         bool was_denied;
@@ -88,6 +96,7 @@ struct Recordings {
         size_t n_data;
         Window *window;                 /* NULL = nothing has come since the last one */
         uint64_t end_ns;                /* end of the window, REALTIME */
+        uint64_t step_ns;               /* for searches, until the loop goes on */
         int failure;                    /* failure of a pass over the targets */
 };
 
@@ -198,8 +207,17 @@ static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
                 return error_fold(r);
         if (r == JFR_FIND_E_DENIED)
                 say_denied(recorded);
+        if (recorded->is_stale) {
+                recorded->is_stale = false;
+                recorded->wants_last = !r;
+                recorded->grown_ns = now_ns - STALE_NS + SEARCH_NS;
+                recorded->due_ns = now_ns;
+                closep(&file.fd);
+                return 0;
+        }
         if (r) {
-                recorded->due_ns = now_ns + (now_ns - recorded->met_ns < YOUNG_NS ? 1 : SEARCH_NS);
+                recorded->due_ns = now_ns +
+                        (now_ns - recorded->met_ns < YOUNG_NS ? YOUNG_LOOK_NS : SEARCH_NS);
                 return 0;
         }
         r = recorded->share ? 0 : take_place(recordings, recorded);
@@ -212,7 +230,7 @@ static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
         recorded->chunk = file;
         recorded->from = 0;
         recorded->n_failed = 0;
-        recorded->is_complete = false;
+        recorded->is_complete = recorded->wants_last = false;
         recorded->grown_ns = recorded->due_ns = now_ns;
         return 0;
 }
@@ -266,15 +284,19 @@ static Recorded *find_due(Recordings *recordings, uint64_t now_ns) {
         return best;
 }
 
-/* Goes through those that are due until a worker is asked. Return: 0, -ENOMEM. */
+/*
+ * Goes through those that are due until a worker is asked, or a moment is over: the others have their turn
+ * with the next second. Return: 0, -ENOMEM.
+ */
 static int ask_next(Recordings *recordings) {
         uint64_t now_ns = clock_monotonic_ns();
         Recorded *recorded;
         int r = 0;
 
-        while (!recordings->is_asked && !r && (recorded = find_due(recordings, now_ns))) {
+        while (!recordings->is_asked && !r && (recorded = find_due(recordings, now_ns)) &&
+               clock_monotonic_ns() - now_ns < recordings->step_ns) {
                 bool wants_next = recorded->chunk.fd < 0 || recorded->is_complete ||
-                        now_ns - recorded->grown_ns > STALE_NS;
+                        (recorded->is_stale && !recorded->has_ended);
 
                 if (wants_next && recorded->has_ended)
                         forget(recordings, recorded);
@@ -406,7 +428,8 @@ static void plan(Recorded *recorded, const JfrTailSaid *said, uint64_t now_ns) {
             said->start_ns - recorded->end_ns > GAP_NS)
                 stat_add(COUNTER_RECORDING_GAPS, 1);
         recorded->from = said->from;
-        recorded->is_complete = said->is_complete || recorded->is_last;
+        recorded->is_complete = said->is_complete || recorded->is_last || recorded->wants_last;
+        recorded->is_stale = !recorded->is_complete && now_ns - recorded->grown_ns > STALE_NS;
         if (said->is_complete)
                 recorded->end_ns = said->end_ns;
         recorded->due_ns = recorded->is_complete || recorded->has_ended ? now_ns : now_ns + LOOK_NS;
@@ -513,6 +536,8 @@ int recordings_finish(Recordings *recordings, uint64_t timeout_ns) {
         uint64_t end_ns = clock_monotonic_ns() + timeout_ns;
         int r = wait_until_idle(recordings, end_ns);
 
+        recordings->step_ns = timeout_ns;
+
         if (!r)
                 r = look_for_processes(recordings);
         for (uint32_t i = 0; i < recordings->n; i++)
@@ -562,6 +587,7 @@ int recordings_new(Recordings **recordingsp, const RecordingsConfig *config) {
         if (!recordings)
                 return error_origin(-ENOMEM);
         recordings->config = *config;
+        recordings->step_ns = STEP_NS;
         r = helper_new(&recordings->helper, config->zygotes);
         if (r)
                 return error_fold(r);
