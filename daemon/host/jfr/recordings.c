@@ -47,6 +47,7 @@
 #define YOUNG_LOOK_NS (NS_PER_SEC / 2)          /* … due each second, and not twice in one */
 #define STALE_NS (30 * NS_PER_SEC)              /* without a new byte: there may be another chunk */
 #define GAP_NS NS_PER_SEC                       /* between two chunks */
+#define AHEAD_NS (300 * NS_PER_SEC)             /* of an event's time before now: a JVM's clock drifts */
 #define STEP_NS (5 * NS_PER_MS)
 
 enum {
@@ -380,6 +381,10 @@ static int import(const Recordings *recordings, const Window *about, Window *win
                 r = set_resource(window, about);
         if (r)
                 return r;
+        /* times are the target's: one of another century would give its profile that length */
+        if (start_ns < recordings->config.start_ns || end_ns < start_ns ||
+            end_ns > clock_read_ns(CLOCK_REALTIME) + AHEAD_NS)
+                return ANSWER_E_BAD;
         window_move_start(window, start_ns);
         return error_fold(window_close(window, end_ns));
 }

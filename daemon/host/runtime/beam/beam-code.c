@@ -41,7 +41,8 @@ static const BeamLayout layouts[] = {
         { .release = 25, .functions = 96, .end = 136, .pc = 256, .registered = 48, .initial = 448,
           .has_short_pids = true },
         { .release = 27, .functions = 136, .end = 200, .pc = 248, .registered = 32, .initial = 440 },
-        { .release = 29, .functions = 152, .end = 200, .pc = 248, .registered = 32, .initial = 440, .has_terms = true },
+        { .release = 29, .functions = 152, .end = 200, .pc = 248, .registered = 32, .initial = 440,
+          .has_terms = true },
 };
 
 const BeamLayout *beam_layout(uint32_t release) {

@@ -25,13 +25,14 @@ OPTIONS = ("-Xlog:jfr*=error", "-Xmx64m", "-XX:TieredStopAtLevel=1")
 WANTED = ("settings=none", "+jdk.ObjectAllocationSample#enabled=true", "+jdk.ObjectAllocationSample#throttle=1000/s",
           "+jdk.ObjectAllocationSample#stackTrace=true", "+jdk.JavaExceptionThrow#enabled=true",
           "+jdk.JavaExceptionThrow#stackTrace=true")
+YEAR_2200_NS = 7258118400 * 10**9
 # processes that look like a JVM which records: argument 1 is mapped as code, 2 is their number, and the files
-# behind it are kept open
+# behind it are kept open, for reading alone if the path begins with `<`
 PRETENDER = """
 import mmap, os, sys
 with open(sys.argv[1], "r+b") as file:
     code = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
-kept = [os.open(path, os.O_RDWR) for path in sys.argv[3:]]
+kept = [os.open(path.lstrip("<"), os.O_RDONLY if path.startswith("<") else os.O_RDWR) for path in sys.argv[3:]]
 for i in range(int(sys.argv[2]) - 1):
     if os.fork() == 0:
         break
@@ -124,23 +125,25 @@ class Recordings(session.NamingCase):
         self.assertEqual({kind for kind, _ in ours}, {"alloc_space", "exceptions"})
         self.assertEqual(known(otlp_read.samples(directory / "ours.pb")).total(), 2000)
 
-    def pretend(self, constants, n=1, group=None):
-        """@n processes with a chunk whose header says where its constants are, and a pipe that is named as one."""
+    def pretend(self, constants, n=1, group=None, data=None):
+        """@n processes with a chunk whose header says where its constants are, or of @data, a pipe that is
+        named as one, and another one's chunk, which they read."""
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"] if group else []
         directory = self.directory()
         repository = directory / "2026_11_30_14_33_33_7"
         repository.mkdir()
-        code, chunk, pipe = (directory / "libjvm.so", repository / "2026_11_30_14_33_34.jfr",
-                             repository / "2026_11_30_14_33_33.jfr")
+        code, chunk, pipe, other = (directory / "libjvm.so", repository / "2026_11_30_14_33_34.jfr",
+                                    repository / "2026_11_30_14_33_33.jfr", repository / "2026_11_30_14_33_32.jfr")
         code.write_bytes(bytes(4096))
         # a header that promises a chunk which is not there
         places = (1 << 20, constants, 2 * constants, 10**18, 10**9, 1, 10**9)
         header = b"FLR\0\0\2\0\1" + b"".join(n.to_bytes(8, "big") for n in places)
-        chunk.write_bytes(header + bytes((3, 0, 0, 1)) + b"no event" * 512)
+        chunk.write_bytes(data or header + bytes((3, 0, 0, 1)) + b"no event" * 512)
+        other.write_bytes(b"no chunk" * 512)
         os.mkfifo(pipe)
         program = directory / "pretender"
         program.symlink_to(os.path.realpath(sys.executable))
-        child = self.spawn([*enter, program, "-c", PRETENDER, code, str(n), pipe, chunk],
+        child = self.spawn([*enter, program, "-c", PRETENDER, code, str(n), pipe, f"<{other}", chunk],
                            stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
@@ -161,9 +164,23 @@ class Recordings(session.NamingCase):
         child = self.pretend(100)
         run, wait = self.start_counted("--pid", child.pid, "--jfr")
         wait(1, "spanprof_recordings_unreadable_total")
+        result = run.stop()
+        self.assertEqual(result.recorded, [])
+        self.assertEqual(result.counter("recording_samples_total", "read"), 0)
+        self.assertEqual(result.counter("recordings_unreadable_total"), 1)
         child.process.stdin.close()
         child.wait(60)
+
+    def test_events_that_are_still_to_come_are_refused(self):
+        data = bytearray(subprocess.run([tap.HARNESS / "make-jfr", "400", "5", "10"], check=True,
+                                        capture_output=True).stdout)
+        data[32:40] = YEAR_2200_NS.to_bytes(8, "big")
+        child = self.pretend(0, data=bytes(data))
+        run, wait = self.start_counted("--pid", child.pid, "--jfr")
+        wait(1, "spanprof_recordings_unreadable_total")
         result = run.stop()
+        child.process.stdin.close()
+        child.wait(60)
         self.assertEqual(result.recorded, [])
         self.assertEqual(result.counter("recording_samples_total", "read"), 0)
 
