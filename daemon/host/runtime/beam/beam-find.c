@@ -190,10 +190,10 @@ static int find_schedulers(const BeamReader *reader, struct beam_process *proces
 }
 
 /*
- * Adds dirty schedulers, which do long work, to @process, behind the others. Those that have not begun, or
- * for which there is no room, are left out: their threads have no functions of Erlang.
+ * Adds dirty schedulers, which do long work, to @process, behind the others. Those for which there is no room
+ * are left out: their threads have no functions of Erlang. Return: 0, BEAM_CODE_E_LATER: one has not begun.
  */
-static void add_dirty(const BeamReader *reader, const Look *look, struct beam_process *process) {
+static int add_dirty(const BeamReader *reader, const Look *look, struct beam_process *process) {
         uint32_t n = process->n_schedulers;
 
         for (SchedulerKind kind = DIRTY_CPU; kind < N_KINDS; kind++) {
@@ -206,11 +206,14 @@ static void add_dirty(const BeamReader *reader, const Look *look, struct beam_pr
                         if (!scheduler_is(reader, at, kind, number) ||
                             !beam_read_word(reader, at + BEAM_SCHEDULER_THREAD, &thread))
                                 break;
+                        if (!thread)
+                                return BEAM_CODE_E_LATER;
                         process->registers[n++] = beam_dirty(at, thread);
                         if (!size)
                                 break;
                 }
         }
+        return 0;
 }
 
 /* ---- fragments ---- */
@@ -417,9 +420,7 @@ int beam_find(const BeamReader *reader, const BeamOpened *opened, uint64_t bias,
         r = find_modules(&own, process);
         r = r ?: look_at_fragments(&own, opened, bias, process);
         r = r ?: find_schedulers(&own, process);
-        if (!r)
-                add_dirty(&own, &look, process);
-        return r;
+        return r ?: add_dirty(&own, &look, process);
 }
 
 bool beam_found_check(const BeamFound *found) {

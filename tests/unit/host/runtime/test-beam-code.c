@@ -541,6 +541,9 @@ Test(beam_code, dirty_schedulers_stand_behind_the_others) {
         cr_assert_eq(process->registers[3], beam_dirty(CPU, THREAD));
         cr_assert_eq(process->registers[4], beam_dirty(CPU + SCHEDULER_SIZE, THREAD + 64));
         cr_assert_eq(process->registers[5], 0);
+        put_dirty(CPU + SCHEDULER_SIZE, 1, 2, 0);
+        cr_assert_eq(find(), BEAM_CODE_E_LATER, "its thread has not begun");
+        put_dirty(CPU + SCHEDULER_SIZE, 1, 2, THREAD + 64);
         /* a single scheduler, which does not say how large one is */
         put(SCHEDULERS + SCHEDULER_SIZE + 184, 0);
         put(CPU + SCHEDULER_SIZE + 192, 0);
