@@ -738,9 +738,9 @@
         X(RECORDER_KEEPS_REFUSED, "recorder_keeps_total", "event=\"refused\"", \
           "the same that were refused, as a receiver failed or too many others were not done yet, or given up at the stop") \
         X(RECORDER_RULES, "recorder_keeps_total", "event=\"by_rule\"", \
-          "traces that a rule of the configuration keeps") \
+          "traces that a rule of the configuration keeps, and later parts of them") \
         X(RECORDER_RULES_OVER_RATE, "recorder_keeps_total", "event=\"rules_over_rate\"", \
-          "traces that a rule would keep, beyond 30 a minute: they are not shipped") \
+          "the same beyond 30 a minute: they are not shipped") \
         X(RECORDER_SPANS_OVER_CAP, "recorder_rules_total", "event=\"spans_over_cap\"", \
           "spans of a window for which the table of the rules had no room: no rule sees them") \
         X(RECORDER_OPERATIONS_OVER_CAP, "recorder_rules_total", "event=\"operations_over_cap\"", \

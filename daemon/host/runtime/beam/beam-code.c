@@ -54,7 +54,8 @@ const BeamLayout *beam_layout(uint32_t release) {
 
 bool beam_layout_has_process(uint16_t end, uint16_t pc, uint16_t registered, uint16_t initial) {
         for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
-                if (layouts[i].end == end && layouts[i].pc == pc && layouts[i].registered == registered &&
+                if (layouts[i].end == end && layouts[i].pc == pc &&
+                    layouts[i].registered == registered &&
                     layouts[i].initial == initial)
                         return true;
         return false;
