@@ -31,23 +31,31 @@ def version(java):
     return tuple(map(int, re.search(r'version "([\d.]+)', done.stderr)[1].split(".")))
 
 
-def here():
-    """{release: java} of /usr/lib/jvm and of SPANPROF_TEST_JAVAS (programs, separated by colons)."""
-    given = [pathlib.Path(path) for path in os.environ.get("SPANPROF_TEST_JAVAS", "").split(":") if path]
-    found = [*given, *sorted(pathlib.Path("/usr/lib/jvm").glob("*/bin/java"))]
+def by_release(programs):
     javas = {}
-    for java in found:
+    for java in programs:
         name = release(java)
         if name:
             javas.setdefault(name, java)
-    return javas or tap.skip("tool: java is not installed")
+    return javas
+
+
+def given():
+    """{release: java} of SPANPROF_TEST_JAVAS (programs, separated by colons)."""
+    return by_release(pathlib.Path(path) for path in os.environ.get("SPANPROF_TEST_JAVAS", "").split(":") if path)
+
+
+def here():
+    """{release: java} of these and of /usr/lib/jvm."""
+    found = [*given().values(), *sorted(pathlib.Path("/usr/lib/jvm").glob("*/bin/java"))]
+    return by_release(found) or tap.skip("tool: java is not installed")
 
 
 def usual():
-    """The newest of these alone; with --long all of them."""
+    """Those that are given, or the newest of these alone; with --long all of them."""
     found = here()
     newest = max(found, key=int)
-    return found if tap.LONG else {newest: found[newest]}
+    return found if tap.LONG else given() or {newest: found[newest]}
 
 
 def tool(name):

@@ -25,24 +25,31 @@ def version(python):
     return tuple(map(int, done.stdout.split())) or None
 
 
-def here():
-    """{version: python} of SPANPROF_TEST_PYTHONS (programs, separated by colons), the system's and pyenv's."""
-    given = [pathlib.Path(path) for path in os.environ.get("SPANPROF_TEST_PYTHONS", "").split(":") if path]
-    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    found = [*given, pathlib.Path("/usr/bin/python3"),
-             *map(pathlib.Path, sorted(glob.glob(root + "/versions/3.*/bin/python3")))]
+def by_version(programs):
     pythons = {}
-    for python in found:
+    for python in programs:
         name = version(python)
         if name and name >= (3, 8):
             pythons.setdefault(name, python)
     return pythons
 
 
+def given():
+    """{version: python} of SPANPROF_TEST_PYTHONS (programs, separated by colons)."""
+    return by_version(pathlib.Path(path) for path in os.environ.get("SPANPROF_TEST_PYTHONS", "").split(":") if path)
+
+
+def here():
+    """{version: python} of these, the system's and pyenv's."""
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    return by_version([*given().values(), pathlib.Path("/usr/bin/python3"),
+                       *map(pathlib.Path, sorted(glob.glob(root + "/versions/3.*/bin/python3")))])
+
+
 def usual():
-    """The first of these alone; with --long all of them."""
+    """Those that are given, or the first of these alone; with --long all of them."""
     found = here()
-    return found if tap.LONG else dict(list(found.items())[:1])
+    return found if tap.LONG else given() or dict(list(found.items())[:1])
 
 
 def make_root(root):

@@ -24,7 +24,8 @@ class Hotspot(tap.TestCase):
 
     def javas(self):
         """{release: java} of one release; the long form has all of this machine, and PyPI's, kept in the cache."""
-        return {**jdks.here(), **jdks.fetched()} if tap.LONG else dict(sorted(jdks.here().items())[:1])
+        return {**jdks.here(), **jdks.fetched()} if tap.LONG else (
+            jdks.given() or dict(sorted(jdks.here().items())[:1]))
 
     def classes(self):
         return jdks.classes(SOURCES / "VictimJava.java", SOURCES / "VictimVirtual.java")

@@ -33,13 +33,13 @@ print(json.dumps({**{k: sysconfig.get_config_var(k) or "" for k in
 class Embedded(session.NamingCase):
 
     def pythons(self):
-        here = pythons.here()
-        return here if tap.LONG else dict([next(iter(here.items()))])
+        return pythons.usual()
 
     def since(self, release):
-        """Those of this release and newer ones; one of them, unless all are asked for."""
+        """Those of this release and newer ones; those that are named, or one of them, unless all are asked for."""
         found = sorted((v, p) for v, p in pythons.here().items() if v >= release)
-        return dict(found if tap.LONG else found[-1:])
+        named = [(v, p) for v, p in found if v in pythons.given()]
+        return dict(found if tap.LONG else named or found[-1:])
 
     def config(self, python):
         done = subprocess.run([python, "-c", CONFIG], capture_output=True, text=True, check=True)

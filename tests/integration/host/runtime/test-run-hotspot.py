@@ -122,8 +122,7 @@ def verdict(names):
 class Hotspot(session.NamingCase):
     def javas(self):
         """{release: java} that chains are tried on."""
-        release, java = sorted(jdks.here().items())[0]
-        return {release: java}
+        return jdks.given() or dict(sorted(jdks.here().items())[:1])
 
     def java(self):
         return next(iter(self.javas().values()))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node.js under the daemon, without a flag: functions and lines of tests/victims/node/victim-node.js are what
 V8 has said of the same chains. The newest release of this machine's and npm's newest; `--long` takes all, and more
-of npm's (SPANPROF_TEST_NODES names others)."""
+of npm's (SPANPROF_TEST_NODES names others, which all run)."""
 import oracle
 
 oracle.enter()
@@ -54,13 +54,14 @@ def all_nodes():
     """{version: node} of SPANPROF_TEST_NODES (programs, separated by colons), this machine's, and npm's."""
     given = [path for path in os.environ.get("SPANPROF_TEST_NODES", "").split(":") if path]
     releases = nodes.RELEASES if tap.LONG else nodes.RELEASES[-1:]
-    found = [*given, shutil.which("node"), *map(nodes.fetched, releases)]
+    others = [] if given and not tap.LONG else [shutil.which("node"), *map(nodes.fetched, releases)]
+    found = [*given, *others]
     programs = {}
     for node in filter(None, found):
         version = nodes.version_of(node)
         if version and version >= (18,):
             programs.setdefault(version, node)
-    if programs and not tap.LONG:
+    if programs and not tap.LONG and not given:
         return {max(programs): programs[max(programs)]}
     return programs or tap.skip("tool: node is not installed")
 
