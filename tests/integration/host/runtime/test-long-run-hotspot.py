@@ -121,8 +121,8 @@ class OtherReleases(hotspot.Hotspot):
     def start_virtual(self, java, *options, victim=VIRTUAL):
         return self.start("--pid", self.start_victim(java, *options, victim=victim).pid, *hotspot.HZ)
 
-    def virtual_javas(self, newest=99):
-        return [java for release, java in self.javas().items() if 21 <= int(release) <= newest]
+    def virtual_javas(self):
+        return [java for release, java in self.javas().items() if int(release) >= 21]
 
     def test_chains_are_whole_beside_each_collector(self):
         """ZGC moves objects while the program runs, and arms code at its entries: frames are as beside others."""
@@ -168,8 +168,11 @@ class OtherReleases(hotspot.Hotspot):
 
     def test_frames_in_the_heap_are_read(self):
         """After a thread has come back most of its frames are in the heap: none is missing, none is doubled."""
-        for java in self.virtual_javas(newest=25):
-            for options in ((), ("-Xint",), ("-XX:+UseSerialGC",), ("-XX:TieredStopAtLevel=1",)):
+        c1_alone = ("-XX:TieredStopAtLevel=1",)
+        for java in self.virtual_javas():
+            modes = (), ("-Xint",), ("-XX:+UseSerialGC",), c1_alone
+            # with C1 alone 26's end in the runtime (docs/RUNTIMES.md, what is not done)
+            for options in modes if int(jdks.release(java)) < 26 else modes[:-1]:
                 with self.subTest(java=java, options=options):
                     seen, depths = self.count_mounted(java, *options)
                     self.assertGreaterEqual(seen["whole"], 0.99 * (seen.total() - seen["unnamed"]))
