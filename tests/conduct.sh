@@ -43,14 +43,16 @@ second_run() {
         echo "+$directory/meson-logs/$log-second.json"
 }
 
-# Other tests of the files "$@": what of them runs alone and, with --long, what the usual run leaves out.
-parts_of() {
-        local name
+# Those of "$@" that are names of tests.
+tests_among() {
+        meson test -C build --setup all --list 2>/dev/null | sed 's|.* / ||' |
+                grep -xF -f <(printf '%s\n' "$@") || true
+}
 
-        meson test -C build --setup all --list 2>/dev/null | sed 's|.* / ||' | grep -xF -f <(
-                for name in "$@"; do
-                        printf '%s\n' "$name-alone" ${long:+"$name-long" "long-$name"}
-                done) || true
+# Other tests of the files "$@": what of them runs alone, what the usual run leaves out and, with --long, their
+# long form.
+parts_of() {
+        tests_among "${@/%/-alone}" "${@/%/-long}" ${long:+"${@/#/long-}"}
 }
 
 # All test programs too: ninja alone leaves them out.
@@ -153,7 +155,7 @@ compile_others() {
         phase Debian packages
         [ ! -d "${SPANPROF_TEST_PACKAGES:-}.new" ] || build_packages
         phase compiling for arm64
-        # warnings that take more are those of the release build
+        # with -O1: what gcc only says at -O3 of code that arm64 alone compiles (*-arm64.c), `test --long` sees
         if gate "compiling for arm64 (warnings are errors)" compile_cross "${long:+3}"; then
                 touch "$TEMPORARY/arm64.compiled"
         fi
@@ -298,7 +300,7 @@ other_tests() {
 }
 
 run_all_tests() {
-        local logs=(build="$TEMPORARY/gates.json") names=() long= half= interop released=
+        local logs=(build="$TEMPORARY/gates.json") names=() forms=() long= half= interop released=
 
         for argument in "$@"; do
                 case $argument in
@@ -333,6 +335,10 @@ run_all_tests() {
                 phase release
                 say "testing the release build"
                 if [ ${#names[@]} -gt 0 ]; then
+                        if [ -z "$long" ]; then
+                                mapfile -t forms < <(tests_among "${names[@]/#/long-}")
+                                [ ${#forms[@]} -eq 0 ] || say "left out, as they are not named: ${forms[*]}"
+                        fi
                         mapfile -t -O ${#names[@]} names < <(parts_of "${names[@]}")
                         run_tests build testlog --setup all "${names[@]}"
                 else
