@@ -21,6 +21,12 @@ __attribute__((__constructor__)) static void become_zygote(int argc, char **argv
                 zygote_serve(worker_main);
 }
 
+/* An object as its cache has it: object_file() reads what lies behind it. */
+typedef struct Known {
+        Object object;
+        ObjectFile files[2];
+} Known;
+
 /* Uploads whose budget of the day is used up, so each file waits for tomorrow. */
 typedef struct Fixture {
         UploadsConfig config;
@@ -89,14 +95,15 @@ static uint32_t push(Fixture *fixture, const Process *const *processes, size_t n
 
         cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
         for (unsigned i = 0; i < n; i++) {
-                Object object = { .file = ++fixture->n_files };
+                Known known = { .object = { .file = ++fixture->n_files } };
+                Object *object = &known.object;
                 char path[] = "/usr/bin/shop";
-                Mapping mapping = { .start = 4096, .end = 8192, .object = &object, .path = path };
+                Mapping mapping = { .start = 4096, .end = 8192, .object = object, .path = path };
 
-                snprintf(object.build_id_gnu, sizeof(object.build_id_gnu), "%08x", (unsigned)object.file);
+                snprintf(object->build_id_gnu, sizeof(object->build_id_gnu), "%08x", (unsigned)object->file);
                 for (size_t k = 0; k < n_processes; k++)
                         cr_assert_eq(uploads_see(fixture->uploads, processes[k], &mapping), 0);
-                sample(window, object.file);
+                sample(window, object->file);
         }
         cr_assert_eq(window_close(window, 2), 0);
         cr_assert_eq(uploads_window(fixture->uploads, window), 0);
