@@ -498,7 +498,7 @@ static void end_with(int fd, off_t size, char last) {
 /* A target's file that kills whoever reads it costs its own names, until it no longer does. */
 Test(object_names, asks_workers_again_when_they_have_failed, .timeout = 60) {
         ObjectNamesLimits limits = { .retry_ns = NS_PER_MS };
-        static char data[16 << 20];
+        static char data[64 << 20];
         int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd;
         char path[] = "/tmp/spanprof-test-XXXXXX";
         ssize_t size = read(own, data, sizeof(data));
