@@ -278,6 +278,7 @@ RUN = {
 
 # pattern of a line → why it is not run here, and where its parts are
 NOT_RUN = {
+    r"sudo spanprof run --crashes --duration 1s --log-level debug.*": "what doctor names where crashes fail to load",
     r"go run go\.opentelemetry\.io/collector/cmd/builder@.*": "minutes of downloads: test-long-builder.py runs it",
     # this machine would be another one
     r"(sudo )?(apt|apt-get|dnf) .*|uname -r; sudo apt-get .*": "installs or removes packages",

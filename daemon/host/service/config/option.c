@@ -421,7 +421,7 @@ const Option option_table[] = {
           .help = "only samples of spans with a matching operation: by --spans, or by what the samples say "
                   "(operation, http.route …)" },
         { "slower-than", 0, OPTION_DURATION, READERS, NULL, FIELD(filter.slower_ns), "0", 0, SECONDS(86400),
-          .argument = "TIME",
+          .argument = "TIME", .advanced = true,
           .help = "only traces with a span, of --operation if that is given, whose samples and waits are further "
                   "apart; all of these traces" },
         { "coroutine", 0, OPTION_LIST, READERS, NULL, FIELD(filter.coroutines),
