@@ -88,6 +88,10 @@ int config_check_values(const Config *config, Text *errors) {
                          "a URL");
         if (config->pods.labels.n_items && !*config->pods.url)
                 complain(&checks, config, "pods-labels", "labels come from `pods-url` alone: set it, too");
+        if (config->sampling.recorder_ns && *config->sampling.recorder_listen &&
+            !*config->sampling.recorder_token)
+                complain(&checks, config, "recorder-listen",
+                         "recorder-listen needs recorder-token: a file with tokens of who may choose traces");
         check_spool(&checks, config);
         return result_of(&checks);
 }

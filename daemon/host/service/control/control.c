@@ -43,7 +43,6 @@ struct Control {
         bool socket_taken, port_taken;  /* another process has it */
         sd_event_source *retry;
         uint64_t retry_ns;              /* until the next try */
-        Bearer tokens;                  /* tokens that let one ask the recorder to ship; none: nobody */
         MinuteLimit hooks;
 };
 
@@ -101,7 +100,7 @@ static int show_recorder(Control *control, bool is_post, const char *path, Text 
  * the receivers that the configuration has, so often.
  */
 static int hook(Control *control, const ReceiverQuestion *question, Text *page, const char **typep) {
-        if (!bearer_accepts(&control->tokens, question->authorization)) {
+        if (!bearer_accepts(control->daemon.tokens, question->authorization)) {
                 stat_add(COUNTER_RECORDER_HOOKS_UNAUTHORIZED, 1);
                 text_printf(page, "this needs one of the tokens: the header `Authorization: Bearer TOKEN`\n");
                 return 401;
@@ -116,7 +115,7 @@ static int hook(Control *control, const ReceiverQuestion *question, Text *page, 
 }
 
 static bool is_hook(const Control *control, const ReceiverQuestion *question) {
-        return control->tokens.n && !strcmp(question->method, "POST") &&
+        return control->daemon.tokens->n && !strcmp(question->method, "POST") &&
                 !strncmp(question->path, RECORDER_KEEP, strlen(RECORDER_KEEP));
 }
 
@@ -358,13 +357,6 @@ int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         return 0;
 }
 
-static int read_tokens(Control *control) {
-        const char *path = control->config->sampling.recorder_token;
-        int r = *path ? bearer_read(&control->tokens, "recorder-token", path) : 0;
-
-        return r > 0 ? CONTROL_E_UNUSABLE : r;
-}
-
 int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
                 const ControlDaemon *daemon) {
         _cleanup_(control_freep) Control *control = calloc(1, sizeof(*control));
@@ -376,9 +368,7 @@ int control_new(Control **controlp, sd_event *event, const Config *config, Contr
         control->event = event;
         control->config = config;
         control->servers = servers;
-        r = read_tokens(control);
-        if (!r)
-                r = serve_control(control);
+        r = serve_control(control);
         if (!r)
                 r = serve_metrics(control);
         if (r)
@@ -398,7 +388,6 @@ Control *control_free(Control *control) {
         sd_event_source_disable_unref(control->retry);
         if (control->servers)
                 control_servers_rest(control->servers);
-        bearer_deinit(&control->tokens);
         free(control);
         return NULL;
 }

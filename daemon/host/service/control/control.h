@@ -15,6 +15,7 @@
 
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
+#include "core/http/bearer.h"
 #include "host/service/config/config.h"
 #include "host/service/control/control-servers.h"
 #include "host/service/control/metrics.h"
@@ -31,6 +32,7 @@ typedef struct ControlDaemon {
         int (*pause)(void *userdata, bool paused, const char **reasonp);
         /* A page below /recorder, as ReceiverPage; @path: what is behind that. Return: HTTP status. */
         int (*recorder)(void *userdata, bool is_post, const char *path, Text *page, const char **typep);
+        const Bearer *tokens;           /* tokens that let one ask the recorder to ship; none: nobody */
         void *userdata;
 } ControlDaemon;
 
@@ -44,7 +46,7 @@ enum {
 
 /*
  * Serves what @config asks for, by @servers, which the daemons of one process hand on. @daemon is copied;
- * @config, @event, @servers and userdata are borrowed. Return: 0, CONTROL_E_UNUSABLE, -errno.
+ * @config, @event, @servers, tokens and userdata are borrowed. Return: 0, CONTROL_E_UNUSABLE, -errno.
  */
 int control_new(Control **controlp, sd_event *event, const Config *config, ControlServers *servers,
                 const ControlDaemon *daemon);

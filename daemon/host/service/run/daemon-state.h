@@ -220,7 +220,7 @@ typedef struct DaemonKeeps {
         Receiver *receiver;             /* NULL = nobody chooses */
         uint64_t retry_ns;              /* MONOTONIC: its place is taken until then; 0 = it is not */
         uint64_t n_unauthorized;        /* requests of the receiver that were counted */
-        Bearer tokens;
+        Bearer tokens;                  /* tokens that let one ask by HTTP, or choose */
 } DaemonKeeps;
 
 struct Daemon {

@@ -220,7 +220,8 @@ static int show_recorder(void *userdata, bool is_post, const char *path, Text *p
  * A daemon with a sink works for its own process: it tells no service manager, and has no control socket.
  */
 static int open_to_others(Daemon *daemon) {
-        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder, daemon };
+        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder,
+                                      &daemon->keeps.tokens, daemon };
         int r = daemon->sink ? 0
                              : control_new(&daemon->control, daemon->loop.event, daemon->config,
                                            daemon->totals->servers, &asked);

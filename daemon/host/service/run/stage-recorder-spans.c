@@ -97,17 +97,9 @@ static int open_receiver(Daemon *daemon) {
 }
 
 static int make(Daemon *daemon) {
-        const ConfigSampling *config = &daemon->config->sampling;
-        int r;
+        bool is_wanted = daemon->stages.recorder && *daemon->config->sampling.recorder_listen;
 
-        if (!daemon->stages.recorder || !*config->recorder_listen)
-                return 0;
-        if (!*config->recorder_token) {
-                log_error("recorder-listen needs recorder-token: a file with tokens of who may choose traces");
-                return DAEMON_E_UNUSABLE;
-        }
-        r = bearer_read(&daemon->keeps.tokens, "recorder-token", config->recorder_token);
-        return r > 0 ? DAEMON_E_UNUSABLE : r ? r : open_receiver(daemon);
+        return is_wanted ? open_receiver(daemon) : 0;
 }
 
 static void count_refused(DaemonKeeps *keeps) {
@@ -133,15 +125,10 @@ static void stop(Daemon *daemon) {
         daemon->keeps.receiver = receiver_free(daemon->keeps.receiver);
 }
 
-static void release(Daemon *daemon) {
-        stop(daemon);
-        bearer_deinit(&daemon->keeps.tokens);
-}
-
 const Stage stage_recorder_spans = {
         .name = "recorder-spans",
         .make = make,
         .second = second,
         .stop = stop,
-        .release = release,
+        .release = stop,
 };

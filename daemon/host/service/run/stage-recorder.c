@@ -13,7 +13,7 @@
  * recorder counts none. What is shipped is read back and filtered here, one request each turn of the loop, so
  * that samples are read meanwhile, and not while much else waits for the receivers. Rules of the
  * configuration ask as a window closes. The recorder outlives a reload, as what it has was sampled before;
- * rules begin anew.
+ * rules do not.
  */
 
 #include "host/service/run/stages.h"
@@ -45,9 +45,14 @@ static bool is_wanted(const Daemon *daemon) {
 
 /* A reload's predecessor leaves what it has as it is: the new configuration may still be refused. */
 static int make(Daemon *daemon) {
+        const char *tokens = daemon->config->sampling.recorder_token;
         DaemonTotals *totals = daemon->totals;
-        int r = is_wanted(daemon) && !totals->recorder ? recorder_new(&totals->recorder) : 0;
+        int r = *tokens ? bearer_read(&daemon->keeps.tokens, "recorder-token", tokens) : 0;
 
+        if (r)
+                return r > 0 ? DAEMON_E_UNUSABLE : error_fold(r);
+        if (is_wanted(daemon) && !totals->recorder)
+                r = recorder_new(&totals->recorder);
         if (!r && is_wanted(daemon))
                 daemon->stages.recorder = totals->recorder;
         return error_fold(r);
@@ -306,6 +311,7 @@ static void stop(Daemon *daemon) {
 static void release(Daemon *daemon) {
         stop(daemon);
         daemon->stages.recorder_rules = recorder_rules_free(daemon->stages.recorder_rules);
+        bearer_deinit(&daemon->keeps.tokens);
 }
 
 /* The rest of @path behind @start; NULL = it begins otherwise. */
