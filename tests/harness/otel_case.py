@@ -193,3 +193,21 @@ class TestCase(session.TestCase):
         self.assertGreater(counts["right"], ENOUGH)
         self.assertGreaterEqual(share, SHARE, counts)
         return counts
+
+
+class PythonCase(TestCase):
+    """Services with OpenTelemetry's SDK for Python."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.python = cls.publisher("otel-python") / "venv/bin/python"
+
+
+class PackageCase(PythonCase):
+    """The same with the publisher's package."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.package = cls.install(cls.python)

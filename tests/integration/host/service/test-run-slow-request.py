@@ -24,13 +24,7 @@ SHARE = 0.02            # of the time that orders take
 Order = collections.namedtuple("Order", "trace span thread begin end price_span price_thread")
 
 
-class SlowRequest(otel_case.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.python = cls.publisher("otel-python") / "venv/bin/python"
-        cls.package = cls.install(cls.python)
-
+class SlowRequest(otel_case.PackageCase):
     def order(self, port):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/order/17", timeout=tap.PATIENCE) as answer:
             self.assertEqual(answer.read(), b"17")

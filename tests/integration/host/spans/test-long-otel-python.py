@@ -129,13 +129,8 @@ class OtherReleases(otel_case.TestCase):
         self.check_newer((3, 15))
 
 
-class Plain(otel_case.TestCase):
+class Plain(otel_case.PythonCase):
     """No publisher: spans out of the SDK's own context, with many samples."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.python = cls.publisher("otel-python") / "venv/bin/python"
 
     def packages(self):
         says = "import sysconfig; print(sysconfig.get_path('purelib'))"

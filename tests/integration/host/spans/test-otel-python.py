@@ -21,13 +21,7 @@ import prometheus  # noqa: E402
 import tap  # noqa: E402
 
 
-class OtelPython(otel_case.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.python = cls.publisher("otel-python") / "venv/bin/python"
-        cls.package = cls.install(cls.python)
-
+class OtelPython(otel_case.PackageCase):
     def test_threads_and_tasks_by_an_environment_variable(self):
         self.check_stretches([self.python, self.REQUESTS, 2, "threads", "tasks"], OTEL_PYTHON_CONTEXT="spanprof",
                              PYTHONPATH=self.package)
@@ -187,13 +181,8 @@ class OtelPython(otel_case.TestCase):
         self.assertEqual((line[2], line[3], line[4]), ("8", "TLS", "GLOBAL"))
 
 
-class Plain(otel_case.TestCase):
+class Plain(otel_case.PythonCase):
     """Services with the SDK from PyPI and no line of ours: the span is read out of the SDK's own context."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.python = cls.publisher("otel-python") / "venv/bin/python"
 
     def check(self, *arguments, **environment):
         options = ("--exe", os.path.realpath(self.python))
