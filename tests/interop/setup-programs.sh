@@ -33,4 +33,4 @@ go=$(find_go) || fail "no Go 1.25 or later, and none could be installed"
 (cd "$here/programs/caddy" &&
         GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE=$cache/go-build "$go" build -buildvcs=false -trimpath \
         -ldflags '-s -w' -o "$programs/caddy" .) || fail "Caddy could not be built"
-echo "$key $packages" >"$programs/packages"        # last: an interrupted installation is made anew
+echo "$key $packages" >"$programs/packages"        # last: an interrupted installation is made again

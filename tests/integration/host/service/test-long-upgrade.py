@@ -149,7 +149,7 @@ class Upgrade(session.TestCase):
         self.assertGreater(len(before), 20)
 
         self.fill_spool(known)
-        self.install(new)                           # which starts it anew, under the configuration that was
+        self.install(new)                           # which starts it again, under the configuration that was
         tap.wait_until(lambda: self.sampled() > 20, "samples of the new one")
         self.configure(options)
         said = self.runs()
