@@ -14,7 +14,6 @@ import dataclasses
 import pathlib
 import re
 import subprocess
-import unittest
 
 import debian
 import fresh
@@ -393,7 +392,6 @@ class Languages(session.TestCase):
         rows = [line.rsplit(" ", 1) for line in (where / "x.folded").read_text().splitlines()]
         return [(stack.split(";"), int(n)) for stack, n in rows]
 
-    @unittest.skipUnless(tap.LONG, "of --long")
     def test_haskell(self):
         """
         A program of Debian that GHC has compiled. Its C code has rows, and stacks from there are whole. Code
@@ -422,7 +420,6 @@ class Languages(session.TestCase):
         self.assertEqual(found[None, False], 0, found)
         self.assertGreater(found[None, True] + found["no_rows", False], RIGHT * sum(found.values()), found)
 
-    @unittest.skipUnless(tap.LONG, "of --long")
     def test_ocaml_5(self):
         """Of Debian 13. C runs on a stack of the system, each handler of effects on a stack of its own."""
         root = fresh.Root(self, "ocaml", ["ocaml-nox", "gcc", "libc6-dev"])
