@@ -120,7 +120,7 @@ static int add_functions(Kind *kind, const Report *report, int side, uint32_t se
 
         for (size_t i = 0; i < n && !r; i++) {
                 uint32_t function = rows[i].key[2];
-                Change *change;
+                Change *change = NULL;
 
                 r = find_change(kind, report_function_name(report, function),
                                 object_of(report, function), &change);
@@ -150,7 +150,7 @@ static int add_side(Diff *diff, int side) {
         for (uint32_t i = 0; i < report->kinds.n_items && !r; i++) {
                 const ReportKind *row = report_kind(report, i);
                 uint32_t section;
-                Kind *kind;
+                Kind *kind = NULL;
 
                 if (report_find_section(report, 0, i, &section))
                         continue;
