@@ -24,10 +24,14 @@ import tap  # noqa: E402
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 SETTLE_S = 12                   # OEP samples what ran before it after some five seconds
+CPU_WEIGHT = 500        # spanprof.service's
 
 
 class Cgroup:
-    """A cgroup for one tool. `cpu_ns` and `peak_bytes` may be read until close()."""
+    """
+    A cgroup for one tool, with the share of the CPUs that our unit has: without it, a tool with all its
+    threads would have that of one thread of the load. `cpu_ns` and `peak_bytes` may be read until close().
+    """
 
     def __init__(self, name):
         name = f"spanprof-bench-{os.getpid()}-{name}"
@@ -37,11 +41,14 @@ class Cgroup:
             self.paths = [CGROUPS / name]
             self.cpu_file, self.peak_file = self.paths[0] / "cpu.stat", self.paths[0] / "memory.peak"
         else:
-            self.paths = [CGROUPS / "cpuacct" / name, CGROUPS / "memory" / name]
+            self.paths = [CGROUPS / kind / name for kind in ("cpuacct", "memory", "cpu")]
             self.cpu_file = self.paths[0] / "cpuacct.usage"
             self.peak_file = self.paths[1] / "memory.max_usage_in_bytes"
         for path in self.paths:
             path.mkdir(exist_ok=True)
+        for file, share in (("cpu.weight", CPU_WEIGHT), ("cpu.shares", 1024 * CPU_WEIGHT // 100)):
+            if (self.paths[-1] / file).exists():
+                (self.paths[-1] / file).write_text(str(share))
 
     def enter(self):
         """Moves the calling process in (for preexec_fn)."""

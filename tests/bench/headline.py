@@ -12,8 +12,9 @@ usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--togeth
     crowd      10 JVMs and 15 Pythons that live 12 s, started together, again and again
     crowd-compilers            the same beside compilers of C++ on all CPUs
 
-Of a crowd, two more figures: its samples, and which part of them is named: they have functions of Java or
-Python, each with its name. --oep: the same of the rival. Needs a JDK, and tests/interop/setup-venv.sh.
+Of a crowd, two more figures: its samples but those of the runtime's own threads, and which part of them is
+named: they have functions of Java or Python, each with its name. --oep: the same of the rival. Needs a
+JDK, and tests/interop/setup-venv.sh.
 
 Each tool has --seconds at each rate (600: the figures that count) after a start of 12 s that is not counted,
 in which this program burns too: what a tool does once for a Python and for the kernel's names falls into it.
@@ -92,6 +93,7 @@ done
 """
 CROWD_NAMES = {"crowd-java", "crowd-python"}    # of executables
 RUNTIMES = {"jvm", "cpython"}                   # types of frames
+TRUNCATED = "profile.stack.truncated"
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
@@ -180,8 +182,11 @@ def count_crowd(samples, begin, end):
                 not begin <= sample.time_ns / 1e9 < end):
             continue
         names = [frame.name for frame in sample.frames if frame.type in RUNTIMES]
+        has_unknown = any(frame.type == "unknown" for frame in sample.frames)
+        if not names and not has_unknown and TRUNCATED not in sample.attributes:
+            continue                            # a thread of the runtime itself: compilers, collectors
         n += 1
-        n_named += bool(names) and all(names) and not any(frame.type == "unknown" for frame in sample.frames)
+        n_named += bool(names) and all(names) and not has_unknown
     return n, n_named
 
 
