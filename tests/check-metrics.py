@@ -17,6 +17,7 @@ STRING = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 COUNTER = re.compile(rf"\bX\((\w+),\s*{STRING},\s*{STRING},\s*{STRING}\)")
 NUMBER = re.compile(rf'append_number\(text, "(\w+)", "(\w+)",.*?,\s*{STRING}\);', re.S)
 PRINTED = re.compile(r'"# HELP ((?:spanprof|process)_\w+) ((?:[^"\\]|\\[^n])*)\\n"?\s*"?# TYPE \1 (\w+)\\n', re.S)
+SUM = re.compile(rf'append_sums\(&page, "(\w+)", "(\w+)",\s*{STRING},', re.S)
 GAUGE_OF_RECEIVER = re.compile(rf'\{{ "(\w+)", {STRING},\s*\w+ \}}')
 AT_RECEIVERS = re.compile(r"static const enum counter shown\[\] = \{(.*?)\};", re.S)
 LABELS = {                      # of what is printed by hand
@@ -25,6 +26,9 @@ LABELS = {                      # of what is printed by hand
     "spanprof_span_cpu_seconds_total": "service, operation",
     "spanprof_outside_span_cpu_seconds_total": "service",
     "spanprof_split_span_cpu_seconds": "service",
+    "spanprof_span_allocated_bytes_total": "service, operation",
+    "spanprof_outside_span_allocated_bytes_total": "service",
+    "spanprof_split_span_allocated_bytes_total": "service",
     "spanprof_without_room_total": "user",
     "spanprof_certificate_end_seconds": "receiver, certificate",
 }
@@ -43,7 +47,7 @@ SECTIONS = [                    # heading, what the metrics' names begin with, a
      "thread_symbols", "Java, Python, Node.js, PHP, Ruby, Erlang and Go ([RUNTIMES.md](RUNTIMES.md))."),
     ("Spans and contexts", "context ring process_contexts thread_contexts",
      "What services publish, and which samples have it ([SPANS.md](SPANS.md))."),
-    ("Waits and CPU of spans", "wait thread_cpu span_cpu outside_span split_span",
+    ("Waits, CPU and bytes of spans", "wait thread_cpu span_cpu span_ outside_span split_span",
      "With `--off-cpu` ([OFFCPU.md](OFFCPU.md))."),
     ("Coroutines", "coroutine", "Stations of coroutines."),
     ("Names", "names nameless code_ symbol go_tables debuginfod naming", "Why a frame has a name, or has none "
@@ -95,6 +99,8 @@ def shown(kind, says):
 def gauges(source):
     for name, kind, says in NUMBER.findall(source):
         yield Metric(name, kind, "", shown(kind, text_of(says)))
+    for name, kind, says in SUM.findall(source):
+        yield Metric("spanprof_" + name, kind, LABELS["spanprof_" + name], shown(kind, text_of(says)))
     for name, says, kind in PRINTED.findall(source):
         yield Metric(name, kind, LABELS[name], shown(kind, says))
 

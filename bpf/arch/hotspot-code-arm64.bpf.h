@@ -33,6 +33,7 @@ enum {
         /* registers of frame 0 (rules-arm64.bpf.h keeps x16 … x28) */
         HOTSPOT_KEPT_SENDER = 3,        /* x19: the caller's sp, until the frame has it (keeps_sender) */
         HOTSPOT_KEPT_BCP = 6,           /* x22: bcp while templates run */
+        HOTSPOT_KEPT_THREAD = 12,       /* x28: the JavaThread, while code of Java runs */
         /* from the return address of enterSpecial: the Continuation; its ContinuationEntry has 64 bytes */
         HOTSPOT_CONTINUATION = -64,
 };

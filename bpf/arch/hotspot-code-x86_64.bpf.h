@@ -29,6 +29,7 @@ enum {
         /* registers of frame 0: r13 is the caller's rsp until the frame has it, then the bcp in templates */
         HOTSPOT_KEPT_SENDER = 13,
         HOTSPOT_KEPT_BCP = 13,
+        HOTSPOT_KEPT_THREAD = 15,       /* r15: the JavaThread, while code of Java runs */
         HOTSPOT_CONTINUATION = -56,     /* from the return address of enterSpecial (ContinuationEntry) */
 };
 

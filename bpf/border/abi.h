@@ -56,13 +56,23 @@ enum {
 
 /* Kind of event at a sample's time; fixes the meaning of `value`. */
 enum abi_kind {
-        ABI_KIND_CPU = 1,               /* value: ticks, always 1 */
+        ABI_KIND_CPU = 1,               /* value: 1, or what the thread has allocated (abi_allocated()) */
         ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
         ABI_KIND_LOCK = 3,              /* value: ns waited */
         ABI_KIND_ALLOC = 4,             /* value: bytes */
         ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
         ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
-        ABI_KIND_FINE = 7,              /* value: 1; a tick between two of kind CPU, for the recorder alone */
+        ABI_KIND_FINE = 7,              /* as CPU; a tick between two of those, for the recorder alone */
+};
+
+/*
+ * The value of a tick: 1, or all bytes that its thread of Java has allocated, a multiple of 4 of `value`
+ * (hotspot_bytes.bpf.h). The bytes of a virtual thread are those of the thread that carries it.
+ */
+enum {
+        ABI_VALUE_TICK = 1,
+        ABI_VALUE_IS_CARRIER = 2,
+        ABI_VALUE_BYTES_SHIFT = 2,
 };
 
 enum {

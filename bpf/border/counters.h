@@ -795,13 +795,17 @@
         X(SPAN_CPU_MOVED_TICKS, "span_cpu_moved_ticks_total", "", \
           "ticks in the midst of another span's CPU time, or of none's: one period of it is that of the span they met") \
         X(SPAN_CPU_SPANS_OVER_CAP, "span_cpu_over_cap_total", "what=\"span\"", \
-          "times that CPU time has no operation, since the table of spans was full") \
+          "times that CPU time, or bytes, have no operation, since the table of spans was full") \
         X(SPAN_CPU_SERVICES_OVER_CAP, "span_cpu_over_cap_total", "what=\"service\"", \
           "times that the service is __overflow__, since there were too many") \
         X(SPAN_CPU_ROWS_OVER_CAP, "span_cpu_over_cap_total", "what=\"operation\"", \
           "times that the operation is __overflow__, since there were too many") \
         X(SPAN_CPU_TICKS_OVER_CAP, "span_cpu_over_cap_total", "what=\"tick\"", \
           "ticks that split no CPU time, since a window had too many") \
+        X(SPAN_CPU_THREADS_OVER_CAP, "span_cpu_over_cap_total", "what=\"thread\"", \
+          "ticks whose thread's bytes were left out, since there were too many threads") \
+        X(SPAN_BYTES_FALLS, "span_bytes_falls_total", "", \
+          "threads of Java that had allocated less than before: another one has the id, and is begun anew") \
         X(GOROUTINES_READ, "goroutines_total", "result=\"read\"", \
           "goroutines that waited when they were looked at, with their stacks") \
         X(GOROUTINES_RUNNING, "goroutines_total", "result=\"running\"", \

@@ -141,8 +141,10 @@ struct hotspot_process {
         uint64_t interpreter_blob;      /* CodeBlob that they lie in */
         uint64_t unloads;               /* the JVM's count of unloaded classes; 0 = it has none */
         uint64_t call_stub;             /* return address of Java code that native code has called */
-        uint32_t n_heaps;
-        uint32_t segment_shift;
+        uint16_t n_heaps;
+        uint16_t segment_shift;
+        /* offsets in a JavaThread: bytes allocated before its TLAB, 0 = not known; the TLAB's begin */
+        uint16_t allocated, tlab_start;
         struct hotspot_heap heaps[HOTSPOT_N_HEAPS];
 
         uint16_t block_header;          /* bytes of a heap block in front of its blob */
@@ -162,14 +164,20 @@ struct hotspot_process {
         struct hotspot_field orig_pc;   /* offset from rsp of the pc that the deopt handler replaced */
         struct hotspot_field method;
         struct hotspot_field compile_id;
-        uint32_t oop_shift;
+        uint16_t oop_shift;
+        uint16_t tlab_top;
         /* frames of virtual threads in the heap: a reference is an address, base + (reference << shift) */
         uint64_t oop_base;
         uint16_t chunk_tail;            /* offset of Continuation's newest StackChunk; 0 = not known */
         uint16_t chunk_parent;          /* offsets in a StackChunk: of the next older one, */
         uint16_t chunk_sp, chunk_bottom;        /* words from its stack's begin, four bytes */
         uint16_t chunk_stack;           /* bytes of a StackChunk in front of its stack */
-        uint16_t padding[3];
+        uint16_t stack_base;            /* JavaThread: end of its stack, and its size in the word behind */
+        /*
+         * JavaThread: a word that is not zero while it carries a virtual thread; where `own` is not 0, the
+         * handle of the thread that runs, and `own` that of itself. 0 = there are no virtual threads
+         */
+        uint16_t carried, own;
 };
 
 /* How a goroutine keeps its labels. */

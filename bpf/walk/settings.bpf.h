@@ -42,6 +42,9 @@ const volatile uint32_t setting_ticks_per_sample = 1;
 /* Whether ticks tell offcpu.bpf.c which spans they have met (run-ticks.bpf.h). */
 const volatile bool setting_run_ticks = false;
 
+/* Whether ticks read how much their thread of Java has allocated (hotspot_bytes.bpf.h). */
+const volatile bool setting_allocated = false;
+
 /* Bytes of stack copies, of a second and CPU; 0 = none are made (defer.bpf.h). */
 const volatile uint64_t setting_stack_bytes = 0;
 

@@ -36,6 +36,7 @@ struct defer_budget {
 
 static __always_inline struct rows_cache *hotspot_cache(void);
 #include "runtimes/hotspot.bpf.h"
+#include "runtimes/hotspot_bytes.bpf.h"
 #include "runtimes/go.bpf.h"
 #include "runtimes/python.bpf.h"
 #include "runtimes/php.bpf.h"

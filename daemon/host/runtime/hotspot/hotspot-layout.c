@@ -170,6 +170,11 @@ static const struct {
         { "OSThread", "_thread_id", AT(thread.thread_id), 4 },
         { "JavaThread", "_cont_entry", AT(thread.cont_entry), 8 },
 
+        { "Thread", "_allocated_bytes", AT(bytes.allocated), 8 },
+        { "Thread", "_tlab", AT(bytes.tlab), 8 },
+        { "ThreadLocalAllocBuffer", "_start", AT(bytes.start), 8 },
+        { "ThreadLocalAllocBuffer", "_top", AT(bytes.top), 8 },
+
         { "InstanceKlass", "_fieldinfo_stream", AT(classes.fields), 8 },
         { "InstanceKlass", "_fields", AT(classes.old_fields), 8 },
         { "InstanceKlass", "_java_fields_count", AT(classes.n_old_fields), 2 },

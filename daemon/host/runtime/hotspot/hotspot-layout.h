@@ -111,6 +111,13 @@ typedef struct HotspotThreadLayout {
         HotspotField cont_entry;        /* ContinuationEntry *, which lies in its stack; 25.0.3 */
 } HotspotThreadLayout;
 
+/* How much a thread has allocated; hotspot_bytes_absent(). */
+typedef struct HotspotBytesLayout {
+        HotspotField allocated;         /* Thread: bytes before its TLAB */
+        HotspotField tlab;              /* Thread: ThreadLocalAllocBuffer, within it */
+        HotspotField start, top;        /* ThreadLocalAllocBuffer: what is used of it */
+} HotspotBytesLayout;
+
 /* Bytes from rbp to words of an interpreted frame. No build publishes these; they are the processor's. */
 typedef struct HotspotInterpreterLayout {
         int16_t sender_sp;              /* sp of the caller before the callee made room for locals */
@@ -198,6 +205,7 @@ typedef struct HotspotLayout {
         HotspotMethodLayout method;
         HotspotCallLayout calls;
         HotspotThreadLayout thread;
+        HotspotBytesLayout bytes;
         HotspotInterpreterLayout interpreter;
         HotspotStaticLayout variables;
         HotspotClassLayout classes;

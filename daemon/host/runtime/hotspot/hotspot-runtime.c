@@ -27,6 +27,7 @@ _Static_assert((int)HOTSPOT_STAMP_SHIFT == (int)RUNTIME_HOTSPOT_STAMP_SHIFT, "bo
 enum {
         FIRST_TRUST_MS = 125,
         FIRST_TO_KEEP_SENDER = 21,      /* JDK */
+        FIRST_WITH_CARRIERS = 19,       /* JDK with virtual threads */
 };
 
 #define BATCH_NS (2 * NS_PER_MS)        /* frames of one stack are asked for within it */
@@ -114,8 +115,8 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
                 low = MIN(low, heap->low);
                 end = MAX(end, heap->end);
         }
-        entry->n_heaps = code->n_heaps;
-        entry->segment_shift = code->heaps[0].log2_segment;
+        entry->n_heaps = (uint16_t)code->n_heaps;
+        entry->segment_shift = (uint16_t)code->heaps[0].log2_segment;
         entry->low = low;
         entry->size = end - low;
         entry->interpreter = code->interpreter_low;
@@ -126,12 +127,47 @@ static bool fill_heaps(struct hotspot_process *entry, const HotspotCode *code) {
 
 static void fill_chunk(struct hotspot_process *entry, const HotspotChunkLayout *chunk) {
         entry->oop_base = chunk->oop_base;
-        entry->oop_shift = chunk->oop_shift;
+        entry->oop_shift = (uint16_t)chunk->oop_shift;
         entry->chunk_tail = chunk->tail;
         entry->chunk_parent = chunk->parent;
         entry->chunk_sp = chunk->sp;
         entry->chunk_bottom = chunk->bottom;
         entry->chunk_stack = chunk->stack;
+}
+
+/* What is missing for the bytes that a thread has allocated; NULL = nothing. */
+static const char *absent_of_bytes(const HotspotLayout *layout) {
+        const HotspotLockLayout *locks = &layout->locks;
+
+        if (!layout->bytes.allocated.size || !layout->bytes.allocated.offset)
+                return "Thread::_allocated_bytes";
+        if (!layout->bytes.tlab.size || !layout->bytes.start.size || !layout->bytes.top.size)
+                return "Thread::_tlab";
+        if (!locks->stack_base.size || !locks->stack_size.size ||
+            locks->stack_size.offset != locks->stack_base.offset + 8)
+                return "JavaThread::_stack_base";
+        if (layout->version >= FIRST_WITH_CARRIERS && !layout->thread.cont_entry.size &&
+            !(locks->virtual_object.size && locks->object.size))
+                return "JavaThread::_vthread";
+        return NULL;
+}
+
+static void fill_bytes(struct hotspot_process *entry, const HotspotLayout *layout) {
+        const HotspotBytesLayout *bytes = &layout->bytes;
+        const HotspotLockLayout *locks = &layout->locks;
+
+        if (absent_of_bytes(layout))
+                return;
+        entry->allocated = bytes->allocated.offset;
+        entry->tlab_start = (uint16_t)(bytes->tlab.offset + bytes->start.offset);
+        entry->tlab_top = (uint16_t)(bytes->tlab.offset + bytes->top.offset);
+        entry->stack_base = locks->stack_base.offset;
+        if (layout->thread.cont_entry.size) {
+                entry->carried = layout->thread.cont_entry.offset;
+        } else if (layout->version >= FIRST_WITH_CARRIERS) {
+                entry->carried = locks->virtual_object.offset;
+                entry->own = locks->object.offset;
+        }
 }
 
 /* Return: 0, RUNTIME_E_*. */
@@ -144,6 +180,7 @@ static int fill_entry(struct hotspot_process *entry, const HotspotOpened *opened
             entry->block_used >= 16 || !entry->verified_entry.size)
                 return RUNTIME_E_UNKNOWN;
         entry->interpreter_blob = opened->interpreter_blob;
+        fill_bytes(entry, &opened->layout);
         fill_chunk(entry, &opened->layout.chunk);
         return opened->interpreter_blob ? 0 : RUNTIME_E_LATER;
 }
@@ -210,6 +247,19 @@ static int open_jvm(HotspotState *state, const RuntimeSubject *subject, const Ho
         return r == HOTSPOT_E_LATER || r == HOTSPOT_E_GONE ? RUNTIME_E_LATER : RUNTIME_E_UNKNOWN;
 }
 
+static void say_attached(const HotspotLayout *layout, int result, char text[RUNTIMES_MAX_TEXT]) {
+        const char *absent = result ? NULL : absent_of_bytes(layout);
+        int n = snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", layout->version,
+                         result ? ": layout unknown: code cache, falls back to perf maps"
+                         : layout->flags.has_no_loop_polls
+                                 ? ": in loops without a safepoint, stacks end at a caller"
+                                   " (-XX:+UseCountedLoopSafepoints)"
+                                 : "");
+
+        if (absent && n > 0 && n < RUNTIMES_MAX_TEXT)
+                snprintf(text + n, RUNTIMES_MAX_TEXT - (size_t)n, "; no bytes by span: %s is not known", absent);
+}
+
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
         const HotspotOpened *opened = NULL;
         HotspotState *state = *statep;
@@ -225,12 +275,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         if (r == RUNTIME_E_LATER)
                 say_not_begun(opened, text);
         else
-                snprintf(text, RUNTIMES_MAX_TEXT, "java %u%s", opened->layout.version,
-                         r ? ": layout unknown: code cache, falls back to perf maps"
-                         : opened->layout.flags.has_no_loop_polls
-                                 ? ": in loops without a safepoint, stacks end at a caller"
-                                   " (-XX:+UseCountedLoopSafepoints)"
-                                 : "");
+                say_attached(&opened->layout, r, text);
         return r;
 }
 

@@ -213,17 +213,18 @@ static int find_place(Aggregator *aggregator, const Program *program, const Samp
 
 static int add_tick(Aggregator *aggregator, const Program *program, const Sample *sample,
                     enum abi_stack_end *endp, bool *is_latep) {
+        const struct abi_sample *header = sample->header;
         Place at;
         int r = find_place(aggregator, program, sample, endp, &at);
 
         *is_latep = !r && at.is_late;
         if (r || at.is_late)
                 return r;
-        /* the value of a crash is an address */
+        /* the value of a crash is an address, that of a tick may be what its thread has allocated */
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
-                          sample->header->signal ? 1 : (int64_t)sample->header->value,
-                          sample->header->time_ns);
-        if (!r && sample->header->kind != ABI_KIND_FINE && frames_nameless(aggregator->frames) < COUNTER_N)
+                          header->kind == ABI_KIND_FAULT ? (int64_t)header->value : 1,
+                          header->time_ns);
+        if (!r && header->kind != ABI_KIND_FINE && frames_nameless(aggregator->frames) < COUNTER_N)
                 stat_add(frames_nameless(aggregator->frames), 1);
         return r;
 }

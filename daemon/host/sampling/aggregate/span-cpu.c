@@ -7,6 +7,10 @@
  * All processes share the tables. Once one of these is three quarters full, a control group that has more of
  * it than is left adds no more there. Services and rows stay, so each is held against the group that brought
  * it. Spans and ticks go with their window: they are counted by program, and by group once they are so many.
+ *
+ * Threads with a count stay while there is room. Once their table is half full, it begins anew with each
+ * window, and those of the window before are moved as they are met. A count may be too high for one tick
+ * (hotspot_bytes.bpf.h): a lower one behind it adds nothing until it is reached again, so the sum is right.
  */
 
 #include "host/sampling/aggregate/span-cpu.h"
@@ -31,6 +35,7 @@ enum {
         FEW = 16,                       /* a program with less is not read: that takes 50 µs */
         MAX_TEXT = 255,                 /* bytes of a service or an operation; the rest is cut */
         NO_ROW = UINT32_MAX,
+        MAX_FALL = 64 << 20,            /* bytes: more than a TLAB has */
 };
 
 typedef enum Table {
@@ -39,6 +44,7 @@ typedef enum Table {
         N_LASTING,                      /* the others end with their window */
         SPANS = N_LASTING,
         TICKS,
+        THREADS,
         N_TABLES,
 } Table;
 
@@ -50,6 +56,7 @@ static const struct {
         [ROWS] = { SPAN_CPU_MAX_ROWS, "operations by CPU time of their spans" },
         [SPANS] = { SPAN_CPU_MAX_SPANS, "spans by CPU time" },
         [TICKS] = { SPAN_CPU_MAX_TICKS, "ticks that split the time of spans" },
+        [THREADS] = { SPAN_CPU_MAX_THREADS, "threads by what they have allocated" },
 };
 
 /* A program in this window. */
@@ -96,6 +103,22 @@ typedef struct Tick {
         uint32_t service, n;
 } Tick;
 
+typedef struct ThreadKey {
+        uint64_t generation, tid;
+} ThreadKey;
+
+/* A thread at its last tick that had a count. */
+typedef struct Thread {
+        uint64_t count;
+        struct abi_span span;           /* zero = none */
+        bool is_carrier;
+} Thread;
+
+typedef struct Threads {
+        Intern keys;                    /* ThreadKey → number */
+        Thread *of;                     /* by number; SPAN_CPU_MAX_THREADS, NULL = none had a count yet */
+} Threads;
+
 struct SpanCpu {
         const char *key;                /* key of operations; NULL = all of operation.h, "" = none */
         Intern programs;                /* generation and context → number, of this window */
@@ -113,6 +136,7 @@ struct SpanCpu {
         bool has_keys;
         Tick *ticks;                    /* SPAN_CPU_MAX_TICKS */
         uint32_t n_ticks;
+        Threads threads[2];             /* met since the table began, and before */
 };
 
 int span_cpu_new(SpanCpu **cpup, const char *key) {
@@ -135,6 +159,8 @@ int span_cpu_new(SpanCpu **cpup, const char *key) {
                 if (!cpu->spans[i].of)
                         return error_origin(-ENOMEM);
         }
+        for (size_t i = 0; i < ARRAY_SIZE(cpu->threads); i++)
+                intern_init(&cpu->threads[i].keys, SPAN_CPU_MAX_THREADS);
         *cpup = take(cpu);
         return 0;
 }
@@ -145,6 +171,10 @@ SpanCpu *span_cpu_free(SpanCpu *cpu) {
         for (size_t i = 0; i < ARRAY_SIZE(cpu->spans); i++) {
                 intern_deinit(&cpu->spans[i].keys);
                 free(cpu->spans[i].of);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(cpu->threads); i++) {
+                intern_deinit(&cpu->threads[i].keys);
+                free(cpu->threads[i].of);
         }
         intern_deinit(&cpu->programs);
         intern_deinit(&cpu->names);
@@ -581,6 +611,99 @@ int span_cpu_add_sample(SpanCpu *cpu, const Program *program, const Sample *samp
         return r || !tick_ns ? r : add_time(cpu, service, &key, tick_ns);
 }
 
+/* ---- counts of threads ---- */
+
+/* *threadp: NULL = there are too many. *is_newp: it has no count yet. */
+static int find_thread(SpanCpu *cpu, const ThreadKey *key, Thread **threadp, bool *is_newp) {
+        Threads *now = &cpu->threads[0], *before = &cpu->threads[1];
+        uint32_t number, old;
+        bool may;
+        int r;
+
+        *threadp = NULL;
+        *is_newp = false;
+        if (!now->of)
+                now->of = calloc(SPAN_CPU_MAX_THREADS, sizeof(*now->of));
+        if (!now->of)
+                return error_origin(-ENOMEM);
+        if (!intern_find(&now->keys, key, sizeof(*key), &number)) {
+                *threadp = &now->of[number];
+                return 0;
+        }
+        r = may_add(cpu, THREADS, now->keys.n_items, &may);
+        if (!r && !may)
+                stat_add(COUNTER_SPAN_CPU_THREADS_OVER_CAP, 1);
+        if (r || !may)
+                return r;
+        r = intern_add(&now->keys, key, sizeof(*key), &number);
+        if (r)
+                return error_fold(r);
+        *threadp = &now->of[number];
+        *is_newp = intern_find(&before->keys, key, sizeof(*key), &old);
+        if (!*is_newp)
+                **threadp = before->of[old];
+        return 0;
+}
+
+/* A thread that has allocated @bytes since its last tick meets a tick in the span of @key. */
+static int share_bytes(SpanCpu *cpu, uint32_t service, const Thread *thread, const SpanKey *key,
+                       uint64_t bytes) {
+        const SpanKey before = { key->generation, thread->span };
+        int r;
+
+        if (!memcmp(&thread->span, &key->span, sizeof(key->span)) && !thread->is_carrier)
+                return add_time(cpu, service, key, bytes);
+        cpu->services[service].split_ns += bytes;
+        r = add_time(cpu, service, &before, bytes / 2);
+        return r ? r : add_time(cpu, service, key, bytes - bytes / 2);
+}
+
+bool span_cpu_has_count(const struct abi_sample *header) {
+        bool is_tick = header->kind == ABI_KIND_CPU || header->kind == ABI_KIND_FINE;
+
+        return is_tick && !(header->value & ABI_VALUE_TICK) &&
+                (header->context <= ABI_CONTEXT_NONE || header->context == ABI_CONTEXT_STALE ||
+                 header->context == ABI_CONTEXT_INVALID);
+}
+
+int span_cpu_add_count(SpanCpu *cpu, const Program *program, const Sample *sample) {
+        const struct abi_sample *header = sample->header;
+        const ThreadKey which = { program->process->generation, header->tid };
+        uint64_t count = header->value >> ABI_VALUE_BYTES_SHIFT;
+        bool is_carrier = header->value & ABI_VALUE_IS_CARRIER, is_new;
+        uint32_t service;
+        Thread *thread;
+        SpanKey key;
+        int r = find_owner(cpu, program, header, &key, &service);
+        if (!r)
+                r = find_thread(cpu, &which, &thread, &is_new);
+        if (r || !thread)
+                return r;
+        /* another thread has the id now: the count of one does not fall so far */
+        if (!is_new && count < thread->count && thread->count - count > MAX_FALL) {
+                stat_add(COUNTER_SPAN_BYTES_FALLS, 1);
+                is_new = true;
+        }
+        if (is_new)
+                *thread = (Thread){ .count = count };
+        thread->is_carrier |= is_carrier;
+        if (count > thread->count)
+                r = share_bytes(cpu, service, thread, &key, count - thread->count);
+        *thread = (Thread){ MAX(count, thread->count), key.span, is_carrier };
+        return r;
+}
+
+/* Once they are many, those that are met no more are forgotten. */
+static void forget_threads(SpanCpu *cpu) {
+        Threads old = cpu->threads[1];
+
+        if (cpu->threads[0].keys.n_items < SPAN_CPU_MAX_THREADS / 2)
+                return;
+        intern_reset(&old.keys);
+        cpu->threads[1] = cpu->threads[0];
+        cpu->threads[0] = old;
+}
+
 /* ---- windows ---- */
 
 /* A span's last name in a window has all of its time in it. */
@@ -644,6 +767,7 @@ int span_cpu_rotate(SpanCpu *cpu) {
         give_out(cpu);
         if (!r)
                 r = forget_spans(cpu);
+        forget_threads(cpu);
         end_shares(cpu);
         intern_reset(&cpu->programs);
         for (uint32_t i = 0; i < cpu->operations.n_items; i++) {

@@ -14,6 +14,9 @@
  *     a tick in a whole run that met another span: one tick's time goes from the run's owner to that span
  *
  * Sums only grow: what is taken back from a row is held back from its next time.
+ *
+ * What a thread has allocated is added up in the same way, in bytes instead of ns, by a SpanCpu of its own:
+ * from the thread's count at each tick that has one (span_cpu_add_count()).
  */
 
 #include <stdint.h>
@@ -30,6 +33,7 @@ enum {
         SPAN_CPU_MAX_ROWS = 1000,
         SPAN_CPU_MAX_SPANS = 16384,     /* spans of a window that wait for their operation or have it */
         SPAN_CPU_MAX_TICKS = 4096,      /* ticks of a window, in split runs */
+        SPAN_CPU_MAX_THREADS = 16384,   /* threads whose count is known */
 };
 
 #define SPAN_CPU_OVERFLOW "__overflow__"
@@ -83,6 +87,19 @@ int span_cpu_add_name(SpanCpu *cpu, const Program *program, const struct abi_spa
 /* @header: whose runs, and the span. @tick_ns: what one tick stands for. Return: 0, -ENOMEM. */
 int span_cpu_add(SpanCpu *cpu, const Program *program, const struct abi_sample *header,
                  const SpanCpuRuns *runs, uint64_t tick_ns);
+
+/*
+ * Pure. Whether a sample is a tick with all bytes of its thread (ABI_VALUE_*), and it is known which span it
+ * met. If the span cannot be read, the bytes are left to the next tick.
+ */
+bool span_cpu_has_count(const struct abi_sample *header);
+
+/*
+ * What the thread of @sample, which has a count, has allocated since its tick before belongs to the span of
+ * both, if that is one. If it is not, or a virtual thread was carried at either, half of it belongs to each,
+ * and counts as split, too. Return: 0, -ENOMEM.
+ */
+int span_cpu_add_count(SpanCpu *cpu, const Program *program, const Sample *sample);
 
 /* A window closes. Return: 0, -ENOMEM. */
 int span_cpu_rotate(SpanCpu *cpu);

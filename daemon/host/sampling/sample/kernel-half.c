@@ -259,6 +259,7 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
         skeleton->rodata->setting_ticks_per_sample = n_ticks;
         skeleton->rodata->setting_run_ticks = config->waits;
+        skeleton->rodata->setting_allocated = config->allocated;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
         skeleton->rodata->setting_names_choose = config->names_choose;
         skeleton->rodata->setting_starts = config->starts;

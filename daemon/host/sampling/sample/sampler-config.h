@@ -33,6 +33,7 @@ typedef struct SamplerConfig {
         uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */
         bool kernel_stacks;
         bool page_faults;               /* sample them, too (fault-events.h) */
+        bool allocated;                 /* ticks read how much their thread of Java has allocated */
         bool jitter;
         uint32_t default_state;         /* enum abi_state of a process without a row */
         bool watch_targets;             /* post MAPPINGS notices for targets without a ring or context */

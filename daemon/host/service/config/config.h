@@ -82,6 +82,7 @@ typedef struct ConfigSampling {
         uint64_t depth;                 /* user frames */
         bool kernel_stacks;
         bool page_faults;               /* sampled, too */
+        bool allocated_bytes;           /* ticks read how much their thread of Java has allocated */
         bool jfr;                       /* recordings of JVMs are read */
         char *runtimes;                 /* all, off, or names separated by commas: config_has_runtime() */
         bool java_signatures;           /* in names of methods */

@@ -123,6 +123,10 @@ const Option option_table[] = {
         { "page-faults", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.page_faults), "off",
           .advanced = true,
           .help = "sample page faults, too: where memory grows, by function and span" },
+        { "allocated-bytes", 0, OPTION_BOOL, RUN, "sampling", FIELD(sampling.allocated_bytes), "off",
+          .advanced = true,
+          .help = "read what threads of Java have allocated at their ticks, for "
+                  "span_allocated_bytes_total of `metrics`: bytes by operation" },
         { "jfr", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.jfr), "off", .advanced = true,
           .help = "read what JVMs record of themselves (JFR), too: allocations, locks, exceptions, old objects" },
         { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.off_cpu), "off",

@@ -216,12 +216,16 @@ static void append_users(Text *text) {
         text_printf(text, "spanprof_without_room_total{user=\"other\"} %" PRIu64 "\n", n_others);
 }
 
-/* ---- CPU of spans ---- */
+/* ---- sums by span ---- */
 
-typedef struct SpanCpuPage {
+/* A table of sums, and its families in the page. */
+typedef struct SpanPage {
         Text *text;
+        const SpanCpu *sums;
         bool with_exemplars;
-} SpanCpuPage;
+        bool is_time;                   /* ns, which are shown in seconds; else bytes */
+        const char *name;               /* of the family that is being written */
+} SpanPage;
 
 static void append_quoted(Text *text, const char *value) {
         text_append(text, "\"", 1);
@@ -237,43 +241,74 @@ static void append_quoted(Text *text, const char *value) {
         text_append(text, "\"", 1);
 }
 
-static void append_exemplar(Text *text, const SpanCpuExemplar *exemplar) {
+static void append_amount(const SpanPage *page, uint64_t value) {
+        if (page->is_time)
+                text_printf(page->text, "%.9f", (double)value / (double)NS_PER_SEC);
+        else
+                text_printf(page->text, "%" PRIu64, value);
+}
+
+static void append_exemplar(const SpanPage *page, const SpanCpuExemplar *exemplar) {
         const struct abi_span *span = &exemplar->span;
 
-        text_printf(text, " # {trace_id=\"%016" PRIx64 "%016" PRIx64 "\",span_id=\"%016" PRIx64 "\"} %.9f %.3f",
-                    span->trace_high, span->trace_low, span->span, (double)exemplar->ns / (double)NS_PER_SEC,
-                    (double)exemplar->time_ns / (double)NS_PER_SEC);
+        text_printf(page->text, " # {trace_id=\"%016" PRIx64 "%016" PRIx64 "\",span_id=\"%016" PRIx64 "\"} ",
+                    span->trace_high, span->trace_low, span->span);
+        append_amount(page, exemplar->ns);
+        text_printf(page->text, " %.3f", (double)exemplar->time_ns / (double)NS_PER_SEC);
 }
 
 static void append_row(void *userdata, const SpanCpuRow *row) {
-        const SpanCpuPage *page = userdata;
+        const SpanPage *page = userdata;
 
-        text_printf(page->text, "spanprof_span_cpu_seconds_total{service=");
+        text_printf(page->text, "spanprof_%s{service=", page->name);
         append_quoted(page->text, row->service);
         text_printf(page->text, ",operation=");
         append_quoted(page->text, row->operation);
-        text_printf(page->text, "} %.9f", (double)row->ns / (double)NS_PER_SEC);
+        text_printf(page->text, "} ");
+        append_amount(page, row->ns);
         if (page->with_exemplars && row->exemplar->ns)
-                append_exemplar(page->text, row->exemplar);
+                append_exemplar(page, row->exemplar);
         text_append(page->text, "\n", 1);
 }
 
-static void append_of_service(Text *text, const char *name, const char *service, uint64_t ns) {
-        text_printf(text, "spanprof_%s{service=", name);
-        append_quoted(text, service);
-        text_printf(text, "} %.9f\n", (double)ns / (double)NS_PER_SEC);
+static void append_of_service(const SpanPage *page, const char *service, uint64_t value) {
+        text_printf(page->text, "spanprof_%s{service=", page->name);
+        append_quoted(page->text, service);
+        text_printf(page->text, "} ");
+        append_amount(page, value);
+        text_append(page->text, "\n", 1);
 }
 
 static void append_outside(void *userdata, const SpanCpuService *service) {
-        append_of_service(userdata, "outside_span_cpu_seconds_total", service->name, service->outside_ns);
+        append_of_service(userdata, service->name, service->outside_ns);
 }
 
 static void append_split(void *userdata, const SpanCpuService *service) {
-        append_of_service(userdata, "split_span_cpu_seconds", service->name, service->split_ns);
+        append_of_service(userdata, service->name, service->split_ns);
 }
 
-/* A family without a row is not there: @from is where it begins, @head where its rows would. */
-static void end_family(Text *text, size_t from, size_t head) {
+static void append_rows(SpanPage *page) {
+        span_cpu_each_row(page->sums, append_row, page);
+}
+
+static void append_outsides(SpanPage *page) {
+        span_cpu_each_service(page->sums, append_outside, page);
+}
+
+static void append_splits(SpanPage *page) {
+        span_cpu_each_service(page->sums, append_split, page);
+}
+
+/* A family without a row is not there. */
+static void append_sums(SpanPage *page, const char *name, const char *type, const char *help,
+                        void (*append)(SpanPage *page)) {
+        Text *text = page->text;
+        size_t from = text->size, head;
+
+        page->name = name;
+        text_printf(text, "# HELP spanprof_%s %s\n# TYPE spanprof_%s %s\n", name, help, name, type);
+        head = text->size;
+        append(page);
         if (text->size == head && !text->failed) {
                 text->size = from;
                 text->data[from] = 0;
@@ -281,26 +316,27 @@ static void end_family(Text *text, size_t from, size_t head) {
 }
 
 static void append_span_cpu(Text *text, const SpanCpu *cpu, bool with_exemplars) {
-        SpanCpuPage page = { text, with_exemplars };
-        size_t from = text->size, head;
+        SpanPage page = { text, cpu, with_exemplars, true };
 
-        text_printf(text, "# HELP spanprof_span_cpu_seconds_total CPU time of spans: by switches of threads (off-cpu), else by samples\n"
-                          "# TYPE spanprof_span_cpu_seconds_total counter\n");
-        head = text->size;
-        span_cpu_each_row(cpu, append_row, &page);
-        end_family(text, from, head);
-        from = text->size;
-        text_printf(text, "# HELP spanprof_outside_span_cpu_seconds_total CPU time of services outside of spans\n"
-                          "# TYPE spanprof_outside_span_cpu_seconds_total counter\n");
-        head = text->size;
-        span_cpu_each_service(cpu, append_outside, text);
-        end_family(text, from, head);
-        from = text->size;
-        text_printf(text, "# HELP spanprof_split_span_cpu_seconds CPU time that no tick has split between spans yet\n"
-                          "# TYPE spanprof_split_span_cpu_seconds gauge\n");
-        head = text->size;
-        span_cpu_each_service(cpu, append_split, text);
-        end_family(text, from, head);
+        append_sums(&page, "span_cpu_seconds_total", "counter",
+                    "CPU time of spans: by switches of threads (off-cpu), else by samples", append_rows);
+        append_sums(&page, "outside_span_cpu_seconds_total", "counter",
+                    "CPU time of services outside of spans", append_outsides);
+        append_sums(&page, "split_span_cpu_seconds", "gauge",
+                    "CPU time that no tick has split between spans yet", append_splits);
+}
+
+static void append_span_bytes(Text *text, const SpanCpu *bytes, bool with_exemplars) {
+        SpanPage page = { text, bytes, with_exemplars, false };
+
+        append_sums(&page, "span_allocated_bytes_total", "counter",
+                    "bytes that threads of Java have allocated in spans, by their own counts at ticks",
+                    append_rows);
+        append_sums(&page, "outside_span_allocated_bytes_total", "counter",
+                    "bytes that threads of Java have allocated outside of spans", append_outsides);
+        append_sums(&page, "split_span_allocated_bytes_total", "counter",
+                    "those of both whose ticks before and after had different spans: half of it went to each",
+                    append_splits);
 }
 
 static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) {
@@ -320,6 +356,8 @@ static void append_all(Text *text, const Metrics *metrics, bool with_exemplars) 
                 exports_append_metrics(metrics->exports, text);
         if (metrics->span_cpu)
                 append_span_cpu(text, metrics->span_cpu, with_exemplars);
+        if (metrics->span_bytes)
+                append_span_bytes(text, metrics->span_bytes, with_exemplars);
         append_process(text, &metrics->self);
 }
 

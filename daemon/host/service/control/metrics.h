@@ -46,7 +46,8 @@ typedef struct Metrics {
         UploaderState uploads;
         bool has_fetcher;               /* debuginfod = on */
         DebugFetcherState fetcher;
-        const SpanCpu *span_cpu;        /* NULL = nothing is said of it */
+        const SpanCpu *span_cpu;        /* NULL = nothing is said of it, as of the next one */
+        const SpanCpu *span_bytes;
         bool has_exemplars;             /* … and OpenMetrics may name spans */
         const Config *config;           /* NULL = nothing is said of settings */
         const KernelFiles *files;       /* NULL = nothing is said of them */

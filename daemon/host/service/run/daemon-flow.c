@@ -29,9 +29,9 @@
 
 /* ---- from the kernel half ---- */
 
-/* Adds @tick_ns to the span of @sample, and learns its operation. */
-static int add_to_span(Daemon *daemon, const Program *program, const Sample *sample, uint64_t tick_ns) {
-        SpanCpu *cpu = daemon->stages.span_cpu;
+/* Adds @tick_ns to the span of @sample in @cpu, and learns its operation there. */
+static int add_to_span(Daemon *daemon, SpanCpu *cpu, const Program *program, const Sample *sample,
+                       uint64_t tick_ns) {
         const char *name;
         int r;
 
@@ -49,8 +49,13 @@ static int add_to_span(Daemon *daemon, const Program *program, const Sample *sam
  */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
         bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
+        SpanCpu *bytes = span_cpu_has_count(sample->header) ? daemon->stages.span_bytes : NULL;
+        int r = add_to_span(daemon, daemon->stages.span_cpu, program, sample,
+                            counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
 
-        return add_to_span(daemon, program, sample, counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
+        if (!r)
+                r = add_to_span(daemon, bytes, program, sample, 0);
+        return r || !bytes ? r : span_cpu_add_count(bytes, program, sample);
 }
 
 /*
@@ -232,7 +237,7 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
 
 static int add_runs(Daemon *daemon, const Program *program, const Sample *sample, const SpanCpuRuns *runs) {
         SpanCpu *cpu = daemon->stages.span_cpu;
-        int r = add_to_span(daemon, program, sample, 0);
+        int r = add_to_span(daemon, cpu, program, sample, 0);
 
         if (!r && cpu)
                 r = span_cpu_add(cpu, program, sample->header, runs,

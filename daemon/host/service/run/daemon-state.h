@@ -133,6 +133,7 @@ typedef struct DaemonStages {
         GoWants go_wants;
         Aggregator *aggregator;
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
+        SpanCpu *span_bytes;            /* what threads of Java allocate; NULL = it is not read */
         Exports *exports;               /* NULL with a sink */
         Recordings *recordings;         /* NULL = not wanted, or not possible */
         Recorder *recorder;             /* NULL = none is wanted; of the totals */

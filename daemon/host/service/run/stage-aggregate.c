@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Makes the open window: what the configuration and the cluster say of its resources, and CPU time by span.
+ * Makes the open window: what the configuration and the cluster say of its resources, CPU time and bytes by
+ * span.
  */
 
 #include "host/service/run/stages.h"
@@ -78,6 +79,8 @@ static int make_window(Daemon *daemon) {
                 r = aggregator_new(&daemon->stages.aggregator, daemon->stages.frames, clock_monotonic_ns());
         if (!r && !daemon->sink)
                 r = span_cpu_new(&daemon->stages.span_cpu, operation_key(daemon->config));
+        if (!r && !daemon->sink && daemon->config->sampling.allocated_bytes)
+                r = span_cpu_new(&daemon->stages.span_bytes, operation_key(daemon->config));
         if (r)
                 return r > 0 ? r : error_fold(r);
         daemon->filter = filter;
@@ -90,15 +93,19 @@ static int collect_pods(Daemon *daemon) {
 }
 
 static int rotate_span_cpu(Daemon *daemon, Window *window) {
-        return daemon->stages.span_cpu ? span_cpu_rotate(daemon->stages.span_cpu) : 0;
+        int r = daemon->stages.span_cpu ? span_cpu_rotate(daemon->stages.span_cpu) : 0;
+
+        return r || !daemon->stages.span_bytes ? r : span_cpu_rotate(daemon->stages.span_bytes);
 }
 
 static void describe(Daemon *daemon, Metrics *metrics) {
         metrics->span_cpu = daemon->stages.span_cpu;
+        metrics->span_bytes = daemon->stages.span_bytes;
 }
 
 static void release(Daemon *daemon) {
         span_cpu_free(daemon->stages.span_cpu);
+        span_cpu_free(daemon->stages.span_bytes);
         aggregator_free(daemon->stages.aggregator);
         environment_deinit(&daemon->own);
         pod_names_free(daemon->pods);

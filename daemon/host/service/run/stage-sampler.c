@@ -56,6 +56,7 @@ static int make(Daemon *daemon) {
                 .depth = (uint32_t)config->sampling.depth,
                 .kernel_stacks = config->sampling.kernel_stacks,
                 .page_faults = config->sampling.page_faults,
+                .allocated = config->sampling.allocated_bytes,
                 .jitter = config->sampling.jitter,
                 .default_state = selector_is_by_name(daemon->selector) ? ABI_STATE_UNDECIDED
                                                                        : ABI_STATE_REJECTED,

@@ -12,9 +12,11 @@ import importlib
 import json
 import pathlib
 import re
+import subprocess
 import urllib.request
 
 import collector
+import jdks
 import prometheus
 import session
 import tap
@@ -24,6 +26,7 @@ FREQUENCY = 997
 TRACE = f"{7:016x}{8:016x}"
 OPEN = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
 ROW = "spanprof_span_cpu_seconds_total"
+BYTES = "spanprof_span_allocated_bytes_total"
 
 
 class Truth:
@@ -45,11 +48,15 @@ class Operations(session.TestCase):
     def begin(self, form, *options):
         log = self.directory() / "log"
         victim, tell = self.commanded("operations", log, form)
-        run = self.start("--pid", victim.pid, "--frequency", FREQUENCY, "--export-interval", "1s",
-                         "--metrics", "127.0.0.1:0", *options)
-        self.port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        run = self.run_with_page(victim.pid, *options)
         run.child.wait_for("sampling|profiles go to")
         return run, tell, victim, lambda: Truth(log)
+
+    def run_with_page(self, pid, *options):
+        run = self.start("--pid", pid, "--frequency", FREQUENCY, "--export-interval", "1s", "--metrics",
+                         "127.0.0.1:0", *options)
+        self.port = int(run.child.wait_for(r"metrics are at http://127\.0\.0\.1:(\d+)/metrics")[1])
+        return run
 
     def page(self, accept=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=tap.PATIENCE)
@@ -62,11 +69,11 @@ class Operations(session.TestCase):
     def families(self):
         return prometheus.parse(self.page()[0])
 
-    def settled(self):
+    def settled(self, row=ROW):
         """Pages until two windows bring no more time: what waits for its operation has come out."""
         def look():
             families = self.families()
-            rows = families[ROW].samples if ROW in families else {}
+            rows = families[row].samples if row in families else {}
             windows = prometheus.value(families, "spanprof_windows_total")
             if rows != self.last[0]:
                 self.last = rows, windows
@@ -75,16 +82,16 @@ class Operations(session.TestCase):
         self.last = None, 0
         return tap.wait_until(look, "rows of spans", 120)
 
-    def rows(self, families):
+    def rows(self, families, row=ROW):
         rows = collections.Counter()
-        for labels, seconds in families[ROW].samples.items():
+        for labels, value in families[row].samples.items():
             labels = dict(labels)
             self.assertEqual(labels["service"], "shop")
-            rows[labels["operation"]] += seconds
+            rows[labels["operation"]] += value
         return rows
 
     def sum_of(self, families, name):
-        return sum(families[name].samples.values())
+        return sum(families[name].samples.values()) if name in families else 0
 
     def judge_books(self, families, victim, truth):
         """All time of all threads is somewhere: in a span, outside, or not split yet."""
@@ -163,6 +170,56 @@ class Operations(session.TestCase):
                                    msg=(operation, rows, truth.cpu))
         self.assertEqual(self.sum_of(families, "spanprof_split_span_cpu_seconds"), 0)
         run.stop()
+
+    def java(self, java, milliseconds):
+        classes = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimAllocates.java")
+        library = tap.BUILD_DIR / "tests/victims/libvictim-allocates.so"
+        victim = self.spawn([java, "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dvictim.library={library}", "-cp",
+                             classes, "VictimAllocates", milliseconds], stdin=subprocess.PIPE,
+                            env=session.clean_environment())
+        victim.wait_for("ready")
+        return victim
+
+    def play(self, victim):
+        """One more round. Return: {operation: bytes} of it, "" outside of spans, and bytes in all."""
+        *sums, told = map(int, self.tell(victim, "go").split()[1:])
+        return dict(zip(("/large", "/small", "", "/still"), sums)), told
+
+    def bytes_of(self, families):
+        rows = self.rows(families, BYTES)
+        rows["outside"] = self.sum_of(families, "spanprof_outside_span_allocated_bytes_total")
+        rows["split"] = self.sum_of(families, "spanprof_split_span_allocated_bytes_total")
+        return rows
+
+    def judge_bytes(self, java):
+        victim = self.java(java, 200)
+        run = self.run_with_page(victim.pid, "--allocated-bytes")
+        # stacks of Java are walked once its memory was read: rounds go by until each span has its bytes
+        for _ in range(30):
+            self.play(victim)
+            families = self.families()
+            if BYTES in families and {"/large", "/small"} <= set(self.rows(families, BYTES)):
+                break
+        before = self.bytes_of(self.settled(BYTES))
+        truth, told = self.play(victim)
+        families = self.settled(BYTES)
+        mine = self.bytes_of(families)
+        mine.subtract(before)
+        message = f"{java}: {mine}, {truth}, {told}"
+        for operation in ("/large", "/small"):
+            self.assertAlmostEqual(mine[operation], truth[operation], delta=SHARE * truth[operation],
+                                   msg=message)
+        self.assertAlmostEqual(mine["outside"], truth[""], delta=SHARE * truth[""], msg=message)
+        self.assertLess(mine["/still"], SHARE * truth[""], message)
+        self.assertLess(mine["split"], SHARE * told, message)
+        spans = sum(mine[name] for name in ("/large", "/small", "/still", "", "outside"))
+        self.assertAlmostEqual(spans, told, delta=told / 1000, msg=message)
+        self.assertEqual(prometheus.value(families, "spanprof_span_bytes_falls_total"), 0)
+        run.stop()
+
+    def test_bytes_of_java_by_operation(self):
+        for java in jdks.usual().values():
+            self.judge_bytes(java)
 
     def test_reports_and_tables_need_no_list_of_spans(self):
         directory = self.directory()

@@ -461,3 +461,148 @@ Test(span_cpu, takes_names_that_no_thread_publishes_unless_another_attribute_is_
         cr_assert_str_eq(close_and_look(&shop), "");
         span_cpu_free(shop.cpu);
 }
+
+/* A tick at which a thread had allocated @bytes. */
+static void count(Shop *shop, uint32_t tid, uint64_t span, uint64_t bytes, uint64_t flags) {
+        struct abi_sample header = header_of(span);
+        Sample sample = { .header = &header };
+
+        header.kind = ABI_KIND_CPU;
+        header.tid = tid;
+        header.value = bytes << ABI_VALUE_BYTES_SHIFT | flags;
+        cr_assert(span_cpu_has_count(&header));
+        cr_assert_eq(span_cpu_add_count(shop->cpu, &shop->program, &sample), 0);
+}
+
+Test(span_bytes, belong_to_the_span_of_both_ticks) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        learn(&shop, 1, "/cart");
+        count(&shop, 10, 1, 5000, 0);   /* from before: it is not ours */
+        count(&shop, 10, 1, 5700, 0);
+        count(&shop, 11, 0, 40, 0);
+        count(&shop, 11, 0, 41, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop/cart 700\n");
+        cr_assert_eq(shop.outside_ns, 1);
+        cr_assert_eq(shop.split_ns, 0);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_bytes, are_halved_and_marked_between_two_spans) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        learn(&shop, 1, "/cart");
+        learn(&shop, 2, "/pay");
+        count(&shop, 10, 1, 0, 0);
+        count(&shop, 10, 2, 301, 0);
+        count(&shop, 10, 0, 401, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop/cart 150\nshop/pay 201\n");
+        cr_assert_eq(shop.outside_ns, 50);
+        cr_assert_eq(shop.split_ns, 401);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_bytes, of_carriers_are_marked) {
+        Shop shop;
+
+        set_up(&shop, "http.route");
+        learn(&shop, 1, "/cart");
+        count(&shop, 10, 1, 0, ABI_VALUE_IS_CARRIER);
+        count(&shop, 10, 1, 100, 0);
+        count(&shop, 10, 1, 1000, 0);
+        count(&shop, 10, 1, 3000, ABI_VALUE_IS_CARRIER);
+        cr_assert_str_eq(close_and_look(&shop), "shop/cart 3000\n");
+        cr_assert_eq(shop.split_ns, 2100);
+        span_cpu_free(shop.cpu);
+}
+
+/* A tick while a buffer is given back has its bytes twice. */
+Test(span_bytes, add_up_where_a_count_is_too_high_once) {
+        Shop shop;
+
+        set_up(&shop, "");
+        count(&shop, 10, 1, 0, 0);
+        count(&shop, 10, 1, 1000000, 0);
+        count(&shop, 10, 1, 200000, 0);
+        count(&shop, 10, 1, 900000, 0);
+        count(&shop, 10, 1, 1200000, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop 1200000\n");
+        cr_assert_eq(stat_get(COUNTER_SPAN_BYTES_FALLS), 0);
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_bytes, begin_anew_with_another_thread) {
+        Shop shop;
+
+        set_up(&shop, "");
+        count(&shop, 10, 1, UINT64_C(1) << 40, 0);
+        count(&shop, 10, 1, (UINT64_C(1) << 40) + 7, 0);
+        count(&shop, 10, 1, 500, 0);
+        count(&shop, 10, 1, 530, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop 37\n");
+        cr_assert_eq(stat_get(COUNTER_SPAN_BYTES_FALLS), 1);
+        count(&shop, 10, 1, 530, 0);
+        shop.process.generation = 6;    /* the same id in another process */
+        count(&shop, 10, 1, 10000, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop 37\n");
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_bytes, wait_for_a_tick_whose_span_is_known) {
+        struct abi_sample header = header_of(1);
+
+        header.kind = ABI_KIND_FINE;
+        header.value = 8;
+        cr_assert(span_cpu_has_count(&header));
+        header.context = ABI_CONTEXT_BUSY;
+        cr_assert_not(span_cpu_has_count(&header));
+        header = header_of(1);
+        header.kind = ABI_KIND_FAULT;
+        header.value = 8;
+        cr_assert_not(span_cpu_has_count(&header), "page faults");
+        header.kind = ABI_KIND_CPU;
+        header.value = ABI_VALUE_TICK;
+        cr_assert_not(span_cpu_has_count(&header));
+}
+
+Test(span_bytes, of_threads_that_rest_are_known_while_there_is_room) {
+        Shop shop;
+
+        set_up(&shop, "");
+        count(&shop, 1, 1, 100, 0);
+        for (int i = 0; i < 5; i++)
+                close_and_look(&shop);
+        count(&shop, 1, 1, 150, 0);
+        cr_assert_str_eq(close_and_look(&shop), "shop 50\n");
+        for (uint32_t i = 2; i < SPAN_CPU_MAX_THREADS / 2 + 2; i++)
+                count(&shop, i, 1, 100, 0);
+        close_and_look(&shop);          /* half full: those that are met no more are forgotten */
+        for (uint32_t i = 2; i < SPAN_CPU_MAX_THREADS / 2 + 2; i++)
+                count(&shop, i, 1, 101, 0);
+        close_and_look(&shop);
+        count(&shop, 1, 1, 1000000, 0);
+        close_and_look(&shop);
+        cr_assert_str_eq(look(&shop), "shop 8242\n");
+        span_cpu_free(shop.cpu);
+}
+
+Test(span_bytes, threads_of_one_leave_room_for_those_of_others) {
+        const uint32_t few = 500;
+        uint64_t n_over;
+        Shop shop;
+
+        set_up(&shop, "");
+        become(&shop, NOBODY, 2, "evil");
+        for (uint32_t i = 0; i < SPAN_CPU_MAX_THREADS; i++)
+                count(&shop, i, 1, 100, 0);
+        n_over = stat_get(COUNTER_SPAN_CPU_THREADS_OVER_CAP);
+        cr_assert_geq(n_over, SPAN_CPU_MAX_THREADS / 4);
+        become(&shop, (uint32_t)getpid(), 1, "honest");
+        for (uint32_t i = 0; i < 2 * few; i++)
+                count(&shop, i / 2, 1, 100 + i % 2, 0);
+        cr_assert(strstr(close_and_look(&shop), "honest 500\n"), "%s", shop.rows);
+        cr_assert_eq(stat_get(COUNTER_SPAN_CPU_THREADS_OVER_CAP), n_over);
+        span_cpu_free(shop.cpu);
+}
