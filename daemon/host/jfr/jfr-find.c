@@ -70,17 +70,62 @@ bool jfr_find_is_chunk(const char *path) {
         return is_repository_name(begin, (size_t)(name - begin));
 }
 
+/* ---- chunks that were left ---- */
+
+static unsigned place_of(const JfrLefts *lefts, dev_t device, ino_t inode) {
+        unsigned i = 0;
+
+        while (i < lefts->n && (lefts->items[i].device != device || lefts->items[i].inode != inode))
+                i++;
+        return i;
+}
+
+static void remove_at(JfrLefts *lefts, unsigned i) {
+        lefts->n--;
+        memmove(&lefts->items[i], &lefts->items[i + 1], (lefts->n - i) * sizeof(lefts->items[0]));
+}
+
+void jfr_lefts_add(JfrLefts *lefts, const JfrLeft *left) {
+        if (lefts->n == JFR_FIND_MAX_LEFT)
+                remove_at(lefts, 0);
+        lefts->items[lefts->n++] = *left;
+}
+
+bool jfr_lefts_take(JfrLefts *lefts, const JfrFile *file, JfrLeft *left) {
+        unsigned i = place_of(lefts, file->device, file->inode);
+
+        if (i == lefts->n)
+                return false;
+        *left = lefts->items[i];
+        remove_at(lefts, i);
+        return true;
+}
+
 /* ---- descriptors ---- */
+
+/* Between them: 1 + place among those that were left. */
+enum { RANK_NEW = 0, RANK_NONE = JFR_FIND_MAX_LEFT + 1 };
 
 typedef struct Search {
         pid_t pid;
         uint64_t start_time_ns;
         JfrFile known, found;
+        JfrLefts lefts;
+        unsigned rank;                  /* of `found` */
 } Search;
 
 static bool is_known(const Search *search, const struct stat *stat) {
         return search->known.fd >= 0 && search->known.device == stat->st_dev &&
                 search->known.inode == stat->st_ino;
+}
+
+/* The least one is wanted most. */
+static unsigned rank_of(const Search *search, const struct stat *stat) {
+        unsigned place = place_of(&search->lefts, stat->st_dev, stat->st_ino);
+
+        if (is_known(search, stat))
+                return RANK_NONE;
+        return place < search->lefts.n ? 1 + place : RANK_NEW;
 }
 
 /* Descriptors that are open for writing: the JVM's own. Who reads another one's recording has none. */
@@ -90,7 +135,7 @@ static bool is_writers(int directory, const char *name) {
         return !fstatat(directory, name, &link, AT_SYMLINK_NOFOLLOW) && (link.st_mode & S_IWUSR);
 }
 
-/* Return: 0 with search->found, JFR_FIND_E_*. */
+/* Return: 0 with a better search->found, JFR_FIND_E_*. */
 static int look_at(Search *search, int directory, const char *name) {
         char path[MAX_PATH + 1];
         ssize_t n = readlinkat(directory, name, path, MAX_PATH);
@@ -101,15 +146,18 @@ static int look_at(Search *search, int directory, const char *name) {
                 return JFR_FIND_E_NONE;
         path[n] = 0;
         if (!jfr_find_is_chunk(path) || !is_writers(directory, name) ||
-            fstatat(directory, name, &stat, 0) || !S_ISREG(stat.st_mode) || is_known(search, &stat))
+            fstatat(directory, name, &stat, 0) || !S_ISREG(stat.st_mode) ||
+            rank_of(search, &stat) >= search->rank)
                 return JFR_FIND_E_NONE;
         fd = openat(directory, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0)
                 return errno == EACCES ? JFR_FIND_E_DENIED : JFR_FIND_E_NONE;
-        if (fstat(fd, &stat) || !S_ISREG(stat.st_mode) || is_known(search, &stat)) {
+        if (fstat(fd, &stat) || !S_ISREG(stat.st_mode) || rank_of(search, &stat) >= search->rank) {
                 closep(&fd);
                 return JFR_FIND_E_NONE;
         }
+        closep(&search->found.fd);
+        search->rank = rank_of(search, &stat);
         search->found = (JfrFile){ fd, stat.st_dev, stat.st_ino };
         return 0;
 }
@@ -126,7 +174,7 @@ static int search_all(Search *search, int proc) {
                 closep(&fd);
                 return JFR_FIND_E_NONE;
         }
-        for (uint32_t i = 0; r == JFR_FIND_E_NONE && i < MAX_DESCRIPTORS; i++) {
+        for (uint32_t i = 0; search->rank != RANK_NEW && r != JFR_FIND_E_DENIED && i < MAX_DESCRIPTORS; i++) {
                 char name[16];
 
                 if (!directory_next_number(dir, &number))
@@ -134,7 +182,7 @@ static int search_all(Search *search, int proc) {
                 snprintf(name, sizeof(name), "%u", number);
                 r = look_at(search, dirfd(dir), name);
         }
-        return r;
+        return search->found.fd >= 0 ? 0 : r;
 }
 
 static ssize_t search_here(void *data) {
@@ -154,7 +202,8 @@ static void drop(void *data) {
         free(search);
 }
 
-int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, JfrFile *file) {
+int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, const JfrLefts *lefts,
+             JfrFile *file) {
         Search *search = malloc(sizeof(*search));
         void *data = search;
         ssize_t result = 0;
@@ -162,7 +211,7 @@ int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, JfrFile *f
 
         if (!search)
                 return error_origin(-ENOMEM);
-        *search = (Search){ pid, start_time_ns, *known, { .fd = -1 } };
+        *search = (Search){ pid, start_time_ns, *known, { .fd = -1 }, *lefts, RANK_NONE };
         r = bounded_hand_over(pid, search_here, drop, &data, &result);
         search = data;
         if (!r && !result)

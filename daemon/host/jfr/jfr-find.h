@@ -31,8 +31,30 @@ enum {
 /* Pure. Whether @path is a chunk's in a repository: /tmp/2026_11_30_14_33_33_812/2026_11_30_14_33_33.jfr. */
 bool jfr_find_is_chunk(const char *path);
 
+enum { JFR_FIND_MAX_LEFT = 8 };
+
+/* A chunk that was left for another one, and how far it was read. */
+typedef struct JfrLeft {
+        dev_t device;
+        ino_t inode;
+        uint64_t from;                  /* place in it */
+        uint64_t start_ns;              /* when it began, as it says: a removed file's inode is used again */
+} JfrLeft;
+
+/* Chunks that were left, the oldest first; the oldest goes when there are more. */
+typedef struct JfrLefts {
+        JfrLeft items[JFR_FIND_MAX_LEFT];
+        unsigned n;
+} JfrLefts;
+
+void jfr_lefts_add(JfrLefts *lefts, const JfrLeft *left);
+
+/* Removes a file. Return: whether it was there, and *left. */
+bool jfr_lefts_take(JfrLefts *lefts, const JfrFile *file, JfrLeft *left);
+
 /*
- * Opens a chunk of the process that is not @known. @start_time_ns: as for process_open(). Return: 0 with
- * *file, JFR_FIND_E_*, -ENOMEM.
+ * Opens a chunk of the process that is not @known: one that is not among @lefts, else the one of these that
+ * was left first. @start_time_ns: as for process_open(). Return: 0 with *file, JFR_FIND_E_*, -ENOMEM.
  */
-int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, JfrFile *file);
+int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, const JfrLefts *lefts,
+             JfrFile *file);

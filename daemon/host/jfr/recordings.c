@@ -11,6 +11,9 @@
  * never wrote its end. Then the process' files are searched, and looks go on all the same. It is read once
  * more when the next one is found, since it may have grown while it was searched.
  *
+ * A process may have more chunks open, as where it has two recordings, or pretends to be a JVM. So it is kept
+ * for some that were left up to where they were read, and they are looked at again in turn.
+ *
  * A complete chunk stays open until the next is there: so its inode is no other file's meanwhile. A process
  * that ends completes its chunk, and takes the file away; what is open is read to its end all the same.
  *
@@ -69,6 +72,8 @@ typedef struct Recorded {
         JfrFile chunk;
         Share *share;                   /* place that its open chunk takes; NULL = none is open */
         uint64_t from;                  /* place in it */
+        uint64_t start_ns;              /* when it began, as it has said; 0 = not known */
+        JfrLefts lefts;                 /* chunks that were open before */
         bool is_complete;               /* all of it was read */
         bool is_stale;                  /* nothing new: a search is next */
         bool wants_last;                /* the process has another one: a look is next, the last of it */
@@ -199,10 +204,29 @@ static void say_denied(Recorded *recorded) {
         recorded->was_denied = true;
 }
 
+/* One that was read before goes on where it ended. It is no haste: it had nothing new when it was left. */
+static void change_chunk(Recorded *recorded, const JfrFile *file, uint64_t now_ns) {
+        JfrLeft left = { recorded->chunk.device, recorded->chunk.inode, recorded->from, recorded->start_ns };
+        JfrLeft again = { 0 };
+        bool was_left = jfr_lefts_take(&recorded->lefts, file, &again);
+
+        if (recorded->chunk.fd >= 0)
+                jfr_lefts_add(&recorded->lefts, &left);
+        closep(&recorded->chunk.fd);
+        recorded->chunk = *file;
+        recorded->from = again.from;
+        recorded->start_ns = again.start_ns;
+        recorded->n_failed = 0;
+        recorded->is_complete = recorded->wants_last = false;
+        recorded->grown_ns = now_ns;
+        recorded->due_ns = was_left ? now_ns + LOOK_NS : now_ns;
+}
+
 /* Opens the next chunk, if there is one. Return: 0, -ENOMEM. */
 static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
         JfrFile file = { .fd = -1 };
-        int r = jfr_find((pid_t)recorded->pid, recorded->start_time_ns, &recorded->chunk, &file);
+        int r = jfr_find((pid_t)recorded->pid, recorded->start_time_ns, &recorded->chunk, &recorded->lefts,
+                         &file);
 
         if (r < 0)
                 return error_fold(r);
@@ -227,12 +251,7 @@ static int search(Recordings *recordings, Recorded *recorded, uint64_t now_ns) {
                 recorded->due_ns = now_ns + SEARCH_NS;
                 return MIN(r, 0);
         }
-        closep(&recorded->chunk.fd);
-        recorded->chunk = file;
-        recorded->from = 0;
-        recorded->n_failed = 0;
-        recorded->is_complete = recorded->wants_last = false;
-        recorded->grown_ns = recorded->due_ns = now_ns;
+        change_chunk(recorded, &file, now_ns);
         return 0;
 }
 
@@ -425,8 +444,19 @@ static int take_samples(Recordings *recordings, const Recorded *recorded) {
 
 /* ---- what has come ---- */
 
+/* Whether the file is not the one that it was taken for: then it is read from its begin. */
+static bool is_another(const Recorded *recorded, const JfrTailSaid *said) {
+        return recorded->start_ns && said->start_ns && recorded->start_ns != said->start_ns;
+}
+
 static void plan(Recorded *recorded, const JfrTailSaid *said, uint64_t now_ns) {
         recorded->n_failed = 0;
+        if (is_another(recorded, said)) {
+                recorded->from = recorded->start_ns = 0;
+                recorded->due_ns = now_ns;
+                return;
+        }
+        recorded->start_ns = said->start_ns ?: recorded->start_ns;
         if (said->from > recorded->from)
                 recorded->grown_ns = now_ns;
         if (!recorded->from && said->from && recorded->end_ns && said->start_ns > recorded->end_ns &&
@@ -490,6 +520,7 @@ static int receive(Recordings *recordings) {
 }
 
 int recordings_step(Recordings *recordings) {
+        Recorded *recorded;
         bool is_bad;
         int r;
 
@@ -502,8 +533,9 @@ int recordings_step(Recordings *recordings) {
                 if (r < 0)
                         return error_fold(r);
                 is_bad = r;
-                if (!r && recordings->said.n_bytes)
-                        r = take_samples(recordings, find(recordings, recordings->asked));
+                recorded = find(recordings, recordings->asked);
+                if (!r && recordings->said.n_bytes && !is_another(recorded, &recordings->said))
+                        r = take_samples(recordings, recorded);
                 if (r < 0)
                         return error_fold(r);
                 if (!is_bad && r)

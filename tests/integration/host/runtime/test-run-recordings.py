@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import groups
 import jdks
@@ -125,9 +126,9 @@ class Recordings(session.NamingCase):
         self.assertEqual({kind for kind, _ in ours}, {"alloc_space", "exceptions"})
         self.assertEqual(known(otlp_read.samples(directory / "ours.pb")).total(), 2000)
 
-    def pretend(self, constants, n=1, group=None, data=None):
-        """@n processes with a chunk whose header says where its constants are, or of @data, a pipe that is
-        named as one, and another one's chunk, which they read."""
+    def pretend(self, constants, n=1, group=None, data=()):
+        """@n processes with a chunk whose header says where its constants are, or with those of @data, a pipe
+        that is named as one, and another one's chunk, which they read."""
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"] if group else []
         directory = self.directory()
         repository = directory / "2026_11_30_14_33_33_7"
@@ -138,12 +139,14 @@ class Recordings(session.NamingCase):
         # a header that promises a chunk which is not there
         places = (1 << 20, constants, 2 * constants, 10**18, 10**9, 1, 10**9)
         header = b"FLR\0\0\2\0\1" + b"".join(n.to_bytes(8, "big") for n in places)
-        chunk.write_bytes(data or header + bytes((3, 0, 0, 1)) + b"no event" * 512)
+        chunks = [chunk.with_stem(f"{chunk.stem}_{i}") for i in range(len(data))] or [chunk]
+        for path, content in zip(chunks, data or [header + bytes((3, 0, 0, 1)) + b"no event" * 512]):
+            path.write_bytes(content)
         other.write_bytes(b"no chunk" * 512)
         os.mkfifo(pipe)
         program = directory / "pretender"
         program.symlink_to(os.path.realpath(sys.executable))
-        child = self.spawn([*enter, program, "-c", PRETENDER, code, str(n), pipe, f"<{other}", chunk],
+        child = self.spawn([*enter, program, "-c", PRETENDER, code, str(n), pipe, f"<{other}", *chunks],
                            stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
@@ -171,11 +174,26 @@ class Recordings(session.NamingCase):
         child.process.stdin.close()
         child.wait(60)
 
-    def test_events_that_are_still_to_come_are_refused(self):
-        data = bytearray(subprocess.run([tap.HARNESS / "make-jfr", "400", "5", "10"], check=True,
+    def chunk(self, n_events, begin_ns):
+        data = bytearray(subprocess.run([tap.HARNESS / "make-jfr", str(n_events), "5", "10"], check=True,
                                         capture_output=True).stdout)
-        data[32:40] = YEAR_2200_NS.to_bytes(8, "big")
-        child = self.pretend(0, data=bytes(data))
+        data[32:40] = begin_ns.to_bytes(8, "big")
+        return bytes(data)
+
+    def test_two_chunks_that_are_open_are_read_once(self):
+        """… however often they are looked at again. A quarter of the events are allocations, another one locks."""
+        soon_ns = time.time_ns() + 100 * 10**9
+        child = self.pretend(0, data=[self.chunk(400, soon_ns), self.chunk(1200, soon_ns + 10**9)])
+        run, wait = self.start_counted("--pid", child.pid, "--jfr", "--export-interval", "1s")
+        wait(800, "spanprof_recording_samples_total", result="read")
+        wait(wait.counter("spanprof_windows_total") + 5, "spanprof_windows_total")
+        self.assertEqual(wait.counter("spanprof_recording_samples_total", result="read"), 800)
+        run.stop(check=False)           # they are of later times
+        child.process.stdin.close()
+        child.wait(60)
+
+    def test_events_that_are_still_to_come_are_refused(self):
+        child = self.pretend(0, data=[self.chunk(400, YEAR_2200_NS)])
         run, wait = self.start_counted("--pid", child.pid, "--jfr")
         wait(1, "spanprof_recordings_unreadable_total")
         result = run.stop()

@@ -218,3 +218,19 @@ Test(jfr_find, knows_chunks_by_their_place) {
         for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
                 cr_assert_not(jfr_find_is_chunk(bad[i]), "%s", bad[i]);
 }
+
+Test(jfr_find, remembers_chunks_that_were_left) {
+        JfrLefts lefts = { 0 };
+        JfrLeft left = { 0 };
+
+        for (unsigned i = 0; i <= JFR_FIND_MAX_LEFT; i++)
+                jfr_lefts_add(&lefts, &(JfrLeft){ 1, 100 + i, 1000 + i, 5 });
+        cr_assert_eq(lefts.n, JFR_FIND_MAX_LEFT);
+        cr_assert_not(jfr_lefts_take(&lefts, &(JfrFile){ -1, 1, 100 }, &left), "the oldest one has gone");
+        cr_assert_not(jfr_lefts_take(&lefts, &(JfrFile){ -1, 2, 101 }, &left), "on another device");
+        cr_assert(jfr_lefts_take(&lefts, &(JfrFile){ -1, 1, 103 }, &left));
+        cr_assert_eq(left.from, 1003);
+        cr_assert_not(jfr_lefts_take(&lefts, &(JfrFile){ -1, 1, 103 }, &left));
+        cr_assert(jfr_lefts_take(&lefts, &(JfrFile){ -1, 1, 100 + JFR_FIND_MAX_LEFT }, &left));
+        cr_assert_eq(lefts.n, JFR_FIND_MAX_LEFT - 2);
+}
