@@ -23,6 +23,7 @@
 #include "desk/cli/remote-symbols.h"
 #include "desk/convert/convert.h"
 #include "desk/live/counts.h"
+#include "desk/live/jfr-start.h"
 #include "desk/live/no-samples.h"
 #include "desk/live/recording-facts.h"
 #include "desk/live/session.h"
@@ -57,6 +58,7 @@ typedef struct Record {
         RemoteSymbols remote;
         Summary summary;
         RecordingFacts facts;
+        JfrStart *recordings;           /* recordings that were started; NULL = none */
         Report *baseline;               /* of --compare … */
         Symbolizer *baseline_names;     /* … and what it borrows */
         uint64_t begin_ns;              /* REALTIME */
@@ -163,6 +165,19 @@ static int check(Record *record) {
         return obstacle ? STATUS_CONFIG : 0;
 }
 
+/* Of JVMs that are asked for by their ids. Return: 0, STATUS_*. */
+static int start_recordings(Record *record) {
+        const Config *config = &record->cli->config;
+        const ConfigPids *pids = &config->targets.pids;
+        int r = 0;
+
+        if (config->sampling.jfr && pids->n_items)
+                r = jfr_start_new(&record->recordings, pids->items, pids->n_items);
+        if (r < 0)
+                log_error("--jfr: %s", strerror(-r));
+        return r ? STATUS_FAILURE : 0;
+}
+
 /* ---- while it runs ---- */
 
 static void hide_progress(Record *record) {
@@ -248,6 +263,13 @@ static int on_started(void *userdata, Daemon *daemon) {
         if (!record->cli->n_arguments)
                 say_whom(daemon);
         return 0;
+}
+
+/* What they have written by then is still read. */
+static void on_ending(void *userdata) {
+        Record *record = userdata;
+
+        jfr_start_stop(record->recordings);
 }
 
 static void show_progress(void *userdata, Daemon *daemon) {
@@ -503,7 +525,8 @@ static int run_record(Record *record) {
                 .interval_ns = WINDOW_NS,
                 .has_one_window = true,
                 .progress_ns = wants_progress(record) ? PROGRESS_NS : 0,
-                .window = on_window, .started = on_started, .progress = show_progress, .give_up = give_up,
+                .window = on_window, .started = on_started, .ending = on_ending,
+                .progress = show_progress, .give_up = give_up,
                 .userdata = record,
         };
         Command *command = &record->session.command;
@@ -538,10 +561,13 @@ static int run(Cli *cli) {
         if (!r) {
                 if (!inputs_is_set(&cli->config, "log-level"))
                         log_set_level(LOG_LEVEL_NOTICE);
-                r = remote_symbols_init(&record.remote, &cli->config);
+                r = start_recordings(&record);
+                if (!r)
+                        r = remote_symbols_init(&record.remote, &cli->config);
                 if (!r)
                         r = run_record(&record);
                 remote_symbols_deinit(&record.remote);
+                jfr_start_free(record.recordings);
         }
         text_deinit(&record.tracing);
         outfile_deinit(&record.output);

@@ -63,6 +63,13 @@ static int on_window(void *userdata, const Window *window, uint64_t *n_lostp) {
         return session->options->window(session->options->userdata, window, n_lostp);
 }
 
+static void on_ending(void *userdata) {
+        Session *session = userdata;
+
+        if (session->options->ending)
+                session->options->ending(session->options->userdata);
+}
+
 static int on_ended(sd_event_source *source, int fd, uint32_t events, void *userdata) {
         Session *session = userdata;
 
@@ -126,7 +133,7 @@ static int on_started(void *userdata) {
 
 int session_init(Session *session, const SessionOptions *options) {
         *session = (Session){ .options = options, .command = COMMAND_NONE };
-        session->sink = (DaemonSink){ .window = on_window, .started = on_started,
+        session->sink = (DaemonSink){ .window = on_window, .started = on_started, .ending = on_ending,
                                       .has_one_window = options->has_one_window, .userdata = session };
         return options->command ? command_start(&session->command, options->command) : 0;
 }

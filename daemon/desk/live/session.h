@@ -34,6 +34,7 @@ typedef struct SessionOptions {
         /* As DaemonSink.window. */
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
         int (*started)(void *userdata, Daemon *daemon);         /* may be NULL. Return: 0, -errno */
+        void (*ending)(void *userdata);         /* as DaemonSink.ending */
         void (*progress)(void *userdata, Daemon *daemon);       /* may be NULL */
         void (*give_up)(void *userdata);        /* of session_watch_signals(); may be NULL */
         void *userdata;

@@ -112,6 +112,7 @@ RUN = {
                      "sudo spanprof run --backend pyroscope --endpoint http://localhost:4040 --comm 'app*'",
                      "sudo spanprof run --symbols local --comm 'app*' --endpoint http://localhost:4318",
                      "spanprof run --comm checkout --page-faults", "spanprof run --comm checkout --jfr",
+                     "spanprof run --comm checkout --allocated-bytes",
                      "spanprof run --all --crashes", "spanprof run --recorder 10m",
                      "spanprof run --comm checkout --goroutines 100", "sudo spanprof run --off-cpu --unit shop"),
                     Run(until=SERVICE_READY, says=DELIVERED)),
@@ -286,6 +287,7 @@ NOT_RUN = {
     r"(sudo )?systemctl .*|journalctl .*|coredumpctl .*|d=/etc/systemd/.*|spanprof config check && systemctl .*":
         "needs a service manager: test-long-service.py has one",
     r"dmesg \| grep perf": "the kernel's messages may be none",
+    r"spanprof record -p 4711 --jfr .*": "needs a JVM: test-run-recordings.py",
     r"spanprof keep .*": "needs a daemon with a flight recorder: test-run-recorder.py",
     r"sudo sysctl -w net\.core\.bpf_jit_enable=1": "is not shown in a network of its own",
     # minutes, gigabytes

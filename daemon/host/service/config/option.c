@@ -128,6 +128,8 @@ const Option option_table[] = {
           .help = "read what threads of Java have allocated at their ticks, for "
                   "span_allocated_bytes_total of `metrics`: bytes by operation" },
         { "jfr", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.jfr), "off", .advanced = true,
+          USES({ VERB_RECORD, .help = "read what JVMs record of themselves (JFR), too: allocations, locks, exceptions, "
+                                      "old objects; those of --pid that record nothing record allocations meanwhile" }),
           .help = "read what JVMs record of themselves (JFR), too: allocations, locks, exceptions, old objects" },
         { "off-cpu", 0, OPTION_BOOL, RUN | RECORD | VERB_TOP, "sampling", FIELD(waits.off_cpu), "off",
           .help = "count how long threads have no CPU, by span and reason" },

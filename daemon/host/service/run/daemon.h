@@ -90,6 +90,7 @@ typedef struct DaemonSink {
          */
         int (*window)(void *userdata, const Window *window, uint64_t *n_lostp);
         int (*started)(void *userdata); /* sampling is on. Return: 0, -errno. May be NULL */
+        void (*ending)(void *userdata); /* before what is still to be read is. May be NULL */
         /* windows are parts of one: samples may come in a later one, when their stacks can be walked */
         bool has_one_window;
         void *userdata;

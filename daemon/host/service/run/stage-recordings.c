@@ -59,6 +59,8 @@ static int flush(Daemon *daemon) {
 
         bool is_patient = daemon->sink && daemon->sink->has_one_window;
 
+        if (daemon->sink && daemon->sink->ending)
+                daemon->sink->ending(daemon->sink->userdata);
         return recordings ? recordings_finish(recordings, is_patient ? FINISH_PATIENT_NS : FINISH_NS) : 0;
 }
 

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -73,13 +74,15 @@ def opened(pid):
 
 class Recordings(session.NamingCase):
     def java(self, *options):
+        return self.plain_java("-XX:StartFlightRecording:" + ",".join((*WANTED, *options)))
+
+    def plain_java(self, *options):
         javas = jdks.here()
         release = max((name for name in javas if int(name) >= 17), key=int, default=None)
         if release is None:
             tap.skip("tool: a JDK from 17 on is not installed")
         directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimRecorded.java", release=11)
-        return [javas[release], *OPTIONS, "-XX:StartFlightRecording:" + ",".join((*WANTED, *options)), "-cp", directory,
-                "VictimRecorded"]
+        return [javas[release], *OPTIONS, *options, "-cp", directory, "VictimRecorded"]
 
     def test_what_is_recorded_comes_while_it_is_written(self):
         victim = self.spawn(self.java(), stdin=subprocess.PIPE)
@@ -125,6 +128,62 @@ class Recordings(session.NamingCase):
         self.assertEqual(ours, theirs, recorder)
         self.assertEqual({kind for kind, _ in ours}, {"alloc_space", "exceptions"})
         self.assertEqual(known(otlp_read.samples(directory / "ours.pb")).total(), 2000)
+
+    def jcmd(self, pid):
+        return self.run_command([jdks.tool("jcmd"), str(pid), "JFR.check"], expect=0).stdout
+
+    def test_record_starts_a_recording_and_stops_it(self):
+        """… also where it is killed."""
+        victim = self.spawn(self.plain_java(), stdin=subprocess.PIPE)
+        victim.wait_for("ready")
+        output = self.directory() / "ours.pb"
+        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o", output])
+        recorder.wait_for("a recording of allocations is started")
+        recorder.wait_for("chosen: ")
+        self.assertIn(f"name=spanprof-{recorder.pid}", self.jcmd(victim.pid))
+        # some MB for each sample at the least; what was written last comes with the stop
+        self.tell(victim, "throw 200000")
+        recorder.process.send_signal(signal.SIGINT)
+        self.assertEqual(recorder.wait(120), 0, recorder)
+        sums = {names: value for (kind, names), value in sums_of(output).items() if kind == "alloc_space"}
+        self.assertGreater(sum(value for names, value in sums.items() if "VictimRecorded.fall" in names), 2e8, sums)
+        self.assertIn("No available recordings", self.jcmd(victim.pid))
+        killed = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o", output])
+        killed.wait_for("a recording of allocations is started")
+        killed.process.kill()
+        killed.wait(60)
+        tap.wait_until(lambda: "No available recordings" in self.jcmd(victim.pid), "it is stopped", 60)
+        victim.process.stdin.close()
+        victim.wait(60)
+        self.assertNotIn("Full thread dump", victim.out)
+
+    def test_record_refuses_what_it_cannot_ask(self):
+        cases = {"it is no JVM": ["sleep", "600"],
+                 "switched off (-XX:+DisableAttachMechanism)": self.plain_java("-XX:+DisableAttachMechanism")}
+        for says, command in cases.items():
+            child = self.spawn(command, stdin=subprocess.PIPE)
+            if command[0] != "sleep":
+                child.wait_for("ready")
+            done = self.run_command([tap.SPANPROF, "record", "--jfr", "-p", str(child.pid), "-o",
+                                     self.directory() / "ours.pb"])
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(says, done.stderr)
+            self.assertIsNone(child.process.poll(), says)
+            child.process.kill()
+            child.wait(60)
+
+    def test_what_records_already_is_left_alone(self):
+        victim = self.spawn(self.java(), stdin=subprocess.PIPE)
+        victim.wait_for("ready")
+        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o",
+                               self.directory() / "ours.pb"])
+        recorder.wait_for("it records already")
+        recorder.wait_for("chosen: ")
+        recorder.process.send_signal(signal.SIGINT)
+        recorder.wait(120)
+        self.assertNotIn("spanprof", self.jcmd(victim.pid))
+        victim.process.stdin.close()
+        victim.wait(60)
 
     def pretend(self, constants, n=1, group=None, data=()):
         """@n processes with a chunk whose header says where its constants are, or with those of @data, a pipe
