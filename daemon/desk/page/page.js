@@ -28,7 +28,7 @@ function kindName(kind) {
                         off_cpu_waker: "Waits, by who ended them", suspended: "Suspended coroutines",
                         goroutines: "Goroutines that wait",
                         wall: "Wall clock", lock_contention: "Lock waits", alloc_space: "Allocated bytes",
-                        alloc_objects: "Allocated objects",
+                        alloc_objects: "Allocated objects", page_faults: "Page faults",
                         inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];
 
         if (kind.type === "samples" && kind.periodType && kind.periodType !== "cpu")

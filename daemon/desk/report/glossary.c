@@ -68,6 +68,7 @@ void glossary_explain_report(const Sheet *sheet) {
                 { "one every", "the time between two samples, which is the time that each stands for" },
                 { "off_cpu", "time that threads waited; off_cpu_waker: the same under the stacks of who ended it" },
                 { "page_faults", "times that a thread met a page of memory that was not there yet: memory grows so" },
+                { "alloc_space", "bytes that were allocated, freed or not; inuse_space: of these, what is not freed yet" },
                 { "about", "bytes of anonymous memory: pages of the usual size, one for each fault" },
                 { "goroutines", "goroutines that waited, once for each second in which they did" },
                 { "crashes", "last stacks of processes that a signal has ended" },

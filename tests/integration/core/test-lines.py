@@ -287,7 +287,8 @@ NOT_RUN = {
     r"(sudo )?systemctl .*|journalctl .*|coredumpctl .*|d=/etc/systemd/.*|spanprof config check && systemctl .*":
         "needs a service manager: test-long-service.py has one",
     r"dmesg \| grep perf": "the kernel's messages may be none",
-    r"spanprof record -p 4711 --jfr .*": "needs a JVM: test-run-recordings.py",
+    r"spanprof record -p (4711|PID) --jfr .*": "needs a JVM: test-run-recordings.py",
+    r"spanprof report --type alloc_space .*": "needs what the line before has recorded",
     r"spanprof keep .*": "needs a daemon with a flight recorder: test-run-recorder.py",
     r"sudo sysctl -w net\.core\.bpf_jit_enable=1": "is not shown in a network of its own",
     # minutes, gigabytes

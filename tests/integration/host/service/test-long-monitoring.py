@@ -34,6 +34,8 @@ SPOOL_BYTES, SPOOL_MAX = 'spanprof_receiver_spool_bytes{receiver="away"}', 'span
 CERTIFICATE = 'spanprof_certificate_end_seconds{receiver="tls",certificate="client"}'
 KALLSYMS = 'spanprof_kernel_file_readable{file="kallsyms"}'
 DAY = 86400
+# served of services with such spans alone, which this daemon has not: test-run-operations.py has them
+ALLOCATED = 'spanprof_span_allocated_bytes_total{service="shop",operation="/checkout"}'
 # alert → the series that a fault changes, from minute 60 on; the first minute in which it fires; what must
 # stay silent
 FAULTS = {
@@ -68,6 +70,8 @@ FAULTS = {
                              {'spanprof_crashes_total{event="not_target"}': "0x59 0 1x120"}),
     "SpanprofRecorderFull": ({'spanprof_recorder_windows_total{event="over_cap"}': "0x59 0 1x120"}, 61,
                              {'spanprof_recorder_windows_total{event="aged"}': "0x59 0 1x120"}),
+    "SpanprofOperationAllocates": ({ALLOCATED: "0+600000000x59 35400000000+6000000000000x120"}, 76,
+                                   {ALLOCATED: "0+600000000x59 35400000000+1200000000x120"}),
 }
 # what the same fault sets off, too
 TOGETHER = {"SpanprofRingFull": {"SpanprofLosesSamples"}}
@@ -122,6 +126,9 @@ class Made(Certificates, Case):
         """Series of the page that rules or @changes name, for MINUTES: a daemon at work, and @changes to it."""
         changes = dict(changes or {})
         lines = [write(instance, "up", (), changes.pop("up", f"1x{MINUTES}"))]
+        if ALLOCATED in changes:
+            name, labels = prometheus.SAMPLE.match(ALLOCATED + " 0").group(1, 2)
+            lines.append(write(instance, name, prometheus.labels_of(labels), changes.pop(ALLOCATED)))
         named = RULES.read_text() + " ".join(changes)
         for name, family in page.items():
             if name not in named:

@@ -142,6 +142,8 @@ class Monitoring(tap.TestCase):
         board = json.loads((FOLDER / "spanprof-dashboard.json").read_text())
         panels = {panel["title"]: " ".join(t["expr"] for t in panel["targets"]) for panel in board["panels"]}
         self.assertIn("by (service, operation) (rate(spanprof_span_cpu_seconds_total{", panels["CPU by operation"])
+        self.assertIn("by (service, operation) (rate(spanprof_span_allocated_bytes_total{",
+                      panels["Bytes allocated by operation"])
         self.assertIn("process_resident_memory_bytes", panels["Memory of the daemon"])
         wrong = panels["CPU by operation"].replace("operation", "route")
         self.assertTrue(list(problems(without_variables(wrong), known())))
