@@ -147,11 +147,11 @@ def processes():
 
 
 def answers():
-    said = struct.pack("<IIiIHHI", 0x4245414d, 3, 0, 7, 6, 5, 0)
+    said = struct.pack("<IIiIIHH", 0x4245414d, 3, 0, 7, 0, 6, 5)
     write("beam", "s-whole", b"s" + said + b"l:m/2\0a.er\0")
     write("beam", "s-not-text", b"s" + said + b"l:m/\xff\0a.er\0")
-    write("beam", "s-gone", b"s" + struct.pack("<IIiIHHI", 0x4245414d, 3, 1, 0, 0, 0, 0))
-    write("beam", "s-found", b"s" + struct.pack("<IIiIHHI", 0x4245414d, 2, 0, 0, 0, 0, 0))
+    write("beam", "s-gone", b"s" + struct.pack("<IIiIIHH", 0x4245414d, 3, 1, 0, 0, 0, 0))
+    write("beam", "s-found", b"s" + struct.pack("<IIiIIHH", 0x4245414d, 2, 0, 0, 0, 0, 0))
 
 
 def entry(**more):

@@ -150,7 +150,7 @@ static bool is_plain(const char *name) {
 }
 
 /* As Exception.format_mfa() of Elixir: `Enum.map/2`, `anonymous fn/1 in Cart.total/2`, `Enum."-map/2-…"/2`. */
-static void join_elixir(BeamFunction *function, const char *module, const char *name, unsigned arity) {
+static void join_elixir(ReaderFunction *function, const char *module, const char *name, unsigned arity) {
         const size_t half = (BEAM_MAX_TEXT - 32) / 2, n = made_by(name);
         int n_module = (int)text_cut_utf8(module, half);
         const char *quote = is_plain(name) ? "" : "\"";
@@ -167,7 +167,7 @@ static void join_elixir(BeamFunction *function, const char *module, const char *
  * `lists:map/2`; modules of Elixir are atoms that begin with `Elixir.`, and are written without. Names that
  * are too long together are cut in the middle.
  */
-static void join_name(BeamFunction *function, const char *module, const char *name, unsigned arity) {
+static void join_name(ReaderFunction *function, const char *module, const char *name, unsigned arity) {
         static const char elixir[] = "Elixir.";
         const size_t half = (BEAM_MAX_TEXT - 8) / 2;
 
@@ -231,7 +231,7 @@ static void read_file(const BeamReader *reader, uint64_t lines, uint32_t number,
 
 /* The line of @pc, in function @i of a module. Where its table is not as it should be, there is none. */
 static void read_line(const BeamReader *reader, uint64_t header, uint64_t i, uint64_t pc, const char *module,
-                      BeamFunction *function) {
+                      ReaderFunction *function) {
         uint64_t lines, size, locations, functions[2], first, n, at;
         uint32_t location = 0;
 
@@ -259,7 +259,7 @@ static void read_line(const BeamReader *reader, uint64_t header, uint64_t i, uin
 /* ---- functions ---- */
 
 /* Names the function of @pc in the module at @range. Return: whether it lies in one. */
-static bool name_in(const BeamReader *reader, const BeamRange *range, uint64_t pc, BeamFunction *function) {
+static bool name_in(const BeamReader *reader, const BeamRange *range, uint64_t pc, ReaderFunction *function) {
         uint64_t header = range->begin, functions = header + reader->layout->functions, n, end, i, info;
         char module[BEAM_MAX_TEXT], name[BEAM_MAX_TEXT];
         uint64_t terms[BEAM_INFO_WORDS];
@@ -301,7 +301,7 @@ static bool find_range(const BeamReader *reader, uint32_t which, uint64_t pc, Be
         return false;
 }
 
-static bool name_by_tables(const BeamReader *reader, uint64_t pc, BeamFunction *function) {
+static bool name_by_tables(const BeamReader *reader, uint64_t pc, ReaderFunction *function) {
         uint32_t active;
         BeamRange range;
 
@@ -320,12 +320,12 @@ static bool is_same(const BeamReader *reader, uint64_t pc, uint32_t cookie) {
                 beam_cookie(code[0], code[1]) == cookie;
 }
 
-int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction *function) {
+int beam_code_name(const BeamReader *reader, const uint64_t *words, ReaderFunction *function) {
         uint64_t pc = words[0] & RUNTIME_ADDRESS_MASK;
         uint32_t cookie = (uint32_t)(words[1] >> 32);
         bool is_exact = words[1] & BEAM_PC_EXACT;
 
-        *function = (BeamFunction){ 0 };
+        *function = (ReaderFunction){ 0 };
         if (words[0] >> RUNTIME_KIND_SHIFT != RUNTIME_BEAM)
                 return BEAM_CODE_E_GONE;
         if (!pc) {
@@ -349,10 +349,10 @@ static uint64_t atom_of(uint64_t word) {
         return (word & ((1u << BEAM_ATOM_BITS) - 1)) << BEAM_TERM_ATOM_SHIFT | BEAM_TERM_ATOM;
 }
 
-int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *function) {
+int beam_code_task(const BeamReader *reader, uint64_t task, ReaderFunction *function) {
         char module[BEAM_MAX_TEXT], name[BEAM_MAX_TEXT];
 
-        *function = (BeamFunction){ 0 };
+        *function = (ReaderFunction){ 0 };
         if (task & BEAM_TASK_REGISTERED)
                 return beam_read_atom(reader, atom_of(task), function->name) ? 0 : BEAM_CODE_E_GONE;
         if (!beam_read_atom(reader, atom_of(task >> BEAM_TASK_MODULE_SHIFT), module) ||

@@ -14,9 +14,10 @@
 
 #include "border/runtime_abi.h"
 #include "host/runtime/beam/beam-layout.h"
+#include "host/runtime/reader/reader-function.h"
 
 enum {
-        BEAM_MAX_TEXT = 1024,           /* bytes, as UTF-8, with the NUL; longer ones are cut */
+        BEAM_MAX_TEXT = READER_MAX_TEXT,
         BEAM_MAX_PID = 48,
 };
 
@@ -28,12 +29,6 @@ typedef struct BeamReader {
         /* addresses of the process, as in struct beam_process; the table of atoms */
         uint64_t ranges, active, modules, atoms;
 } BeamReader;
-
-typedef struct BeamFunction {
-        char name[BEAM_MAX_TEXT];       /* `lists:map/2`, `MyApp.Repo.all/2`, `(scheduler)` */
-        char file[BEAM_MAX_TEXT];       /* "" = not known */
-        uint32_t line;                  /* 0 = not known */
-} BeamFunction;
 
 /* As the machine has it: a table of ranges, and one of them. */
 typedef struct BeamTable {
@@ -54,11 +49,14 @@ enum {
         BEAM_CODE_E_N,
 };
 
-/* @words: of a frame (bpf/border/runtime_abi.h). Return: 0 with *function, BEAM_CODE_E_GONE. */
-int beam_code_name(const BeamReader *reader, const uint64_t *words, BeamFunction *function);
+/*
+ * @words: of a frame (bpf/border/runtime_abi.h). A function is `lists:map/2`, `MyApp.Repo.all/2`, or
+ * `(scheduler)`. Return: 0 with *function, BEAM_CODE_E_GONE.
+ */
+int beam_code_name(const BeamReader *reader, const uint64_t *words, ReaderFunction *function);
 
 /* @task: what tells a process (BEAM_TASK_*). Return: 0 with function->name, BEAM_CODE_E_GONE. */
-int beam_code_task(const BeamReader *reader, uint64_t task, BeamFunction *function);
+int beam_code_task(const BeamReader *reader, uint64_t task, ReaderFunction *function);
 
 /* Pure. Writes the pid of a process, `<0.123.0>`, by its term; "" = it is none. Return: whether it is one. */
 bool beam_code_pid(const BeamLayout *layout, uint64_t term, char to[BEAM_MAX_PID]);

@@ -40,7 +40,7 @@ typedef struct BeamState {
         ReaderProcess process;
         BeamOpened opened;
         BeamFound found;
-        BeamFunction function;          /* answer to the last question */
+        ReaderFunction function;        /* answer to the last question */
         Task tasks[N_TASKS];            /* by the number that tells them */
         char pid[BEAM_MAX_PID];         /* answer to the last question */
 } BeamState;
@@ -134,30 +134,29 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         return 0;
 }
 
-/* Return: 0 with what beam_code_name() *said, FILE_LINK_E_LATER. */
-static int name(BeamState *state, const uint64_t *words, int *said) {
+static int names(void *userdata, const uint64_t *const *words, size_t n, FunctionAnswer answer, void *to) {
+        BeamState *state = userdata;
         const BeamReader reader = reader_of(state);
+        int r = 0;
 
         if (state->process.link)
-                return beam_link_name(state->process.link, &state->found, words, &state->function, said);
-        *said = beam_code_name(&reader, words, &state->function);
-        return 0;
+                return beam_link_names(state->process.link, &state->found, words, n, &state->function,
+                                       answer, to);
+        for (size_t i = 0; i < n && !r; i++)
+                r = answer(to, i, beam_code_name(&reader, words[i], &state->function));
+        return error_fold(r);
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
-        BeamState *state = userdata;
-        const BeamFunction *function = &state->function;
-        int said = BEAM_CODE_E_GONE;
+        const BeamState *state = userdata;
 
-        if (name(state, words, &said))
-                return RUNTIME_E_LATER;
-        if (said)
-                return RUNTIME_E_UNNAMED;
-        frames[0] = (RuntimeFrame){ .function = function->name,
-                                    .file = *function->file ? function->file : NULL,
-                                    .line = function->line };
-        *np = 1;
-        return 0;
+        return function_frames(names, userdata, &state->function, words, frames, np);
+}
+
+static int many(void *userdata, const uint64_t *const *words, size_t n, RuntimeAnswer answer, void *to) {
+        const BeamState *state = userdata;
+
+        return function_many(names, userdata, &state->function, words, n, answer, to);
 }
 
 /* Return: 0 with what beam_code_task() *said, FILE_LINK_E_LATER. */
@@ -229,6 +228,7 @@ const RuntimeOps beam_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .many = many,
         .task_name = task_name,
         .task_id = task_id,
         .trust_ms = trust_ms,

@@ -14,11 +14,11 @@
 
 /* ---- what the worker says ---- */
 
-bool beam_wire_check(const BeamSaid *said, BeamWireKind kind) {
+bool beam_wire_check(const FunctionSaid *said, BeamWireKind kind) {
         int32_t most = kind == BEAM_WIRE_OPEN ? BEAM_OPEN_E_UNKNOWN : BEAM_CODE_E_N - 1;
 
         if (said->magic != BEAM_WIRE_MAGIC || said->kind != kind || said->result < 0 || said->result > most ||
-            said->zero)
+            said->first_line)
                 return false;
         if ((kind != BEAM_WIRE_NAME && kind != BEAM_WIRE_TASK) || said->result)
                 return !said->line && !said->n_name && !said->n_file;
@@ -39,7 +39,7 @@ static bool is_answer(const void *answer, const void *request) {
 const WorkerQuestion beam_open_question = {
         .magic = BEAM_WIRE_MAGIC,
         .request_size = sizeof(ReaderRequest),
-        .answer_size = sizeof(BeamSaid),
+        .answer_size = sizeof(FunctionSaid),
         .needs_file = true,
         .is_sound = is_opened,
 };
@@ -47,7 +47,7 @@ const WorkerQuestion beam_open_question = {
 static const WorkerQuestion beam_question = {
         .magic = BEAM_WIRE_MAGIC,
         .request_size = sizeof(BeamQuestion),
-        .answer_size = sizeof(BeamSaid),
+        .answer_size = sizeof(FunctionSaid),
         .is_sound = is_answer,
 };
 
@@ -63,21 +63,14 @@ const FileLinkOps beam_link_ops = { .name = "beam",
                                     .size = sizeof(BeamOpened),
                                     .check = check_opened };
 
-bool beam_wire_take(BeamFunction *function, const BeamSaid *said, const char *texts) {
-        function->line = said->line;
-        return reader_text_take(function->name, sizeof(function->name), texts, said->n_name) &&
-                reader_text_take(function->file, sizeof(function->file), texts + said->n_name, said->n_file);
-}
-
 typedef struct Asked {
         BeamQuestion question;
-        BeamFound *found;               /* FIND */
-        BeamFunction *function;         /* NAME */
+        BeamFound *found;
 } Asked;
 
 static int ask_find(void *userdata, WorkerSession *worker) {
         const Asked *asked = userdata;
-        BeamSaid said;
+        FunctionSaid said;
 
         if (worker_session_ask(worker, &beam_question, &asked->question, -1, &said))
                 return BEAM_CODE_E_LATER;
@@ -96,36 +89,33 @@ int beam_link_find(FileLink *link, BeamFound *found, int *said) {
         return file_link_ask(link, ask_find, &asked, said);
 }
 
-static int ask_name(void *userdata, WorkerSession *worker) {
-        const Asked *asked = userdata;
-        char texts[2 * BEAM_MAX_TEXT];
-        BeamSaid said;
+int beam_link_names(FileLink *link, const BeamFound *found, const uint64_t *const *words, size_t n,
+                    ReaderFunction *room, FunctionAnswer answer, void *userdata) {
+        const struct beam_process *process = &found->process;
+        BeamQuestion questions[FUNCTION_MAX_ASKED];
+        size_t n_asked = MIN(n, (size_t)FUNCTION_MAX_ASKED);
+        int r;
 
-        if (worker_session_ask(worker, &beam_question, &asked->question, -1, &said) || said.result ||
-            worker_session_receive(worker, texts, (size_t)said.n_name + said.n_file) ||
-            worker_session_judge(worker, beam_wire_take(asked->function, &said, texts)))
-                return BEAM_CODE_E_GONE;
+        for (size_t i = 0; i < n_asked; i++)
+                questions[i] = (BeamQuestion){ .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME,
+                                               .words = { words[i][0], words[i][1] },
+                                               .ranges = process->ranges, .active = process->active,
+                                               .modules = process->modules, .atoms = found->atoms };
+        r = function_link_ask(link, &beam_question, questions, n_asked, room, answer, userdata);
+        return r ? r : n_asked < n ? FILE_LINK_E_LATER : 0;
+}
+
+static int keep_said(void *userdata, size_t i, int said) {
+        *(int *)userdata = said;
         return 0;
 }
 
-int beam_link_name(FileLink *link, const BeamFound *found, const uint64_t *words, BeamFunction *function,
+int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, ReaderFunction *function,
                    int *said) {
-        const struct beam_process *process = &found->process;
-        Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME,
-                                      .words = { words[0], words[1] },
-                                      .ranges = process->ranges, .active = process->active,
-                                      .modules = process->modules, .atoms = found->atoms },
-                        .function = function };
+        const BeamQuestion question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_TASK, .words = { task },
+                                        .atoms = found->atoms };
 
-        return file_link_ask(link, ask_name, &asked, said);
-}
-
-int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, BeamFunction *function, int *said) {
-        Asked asked = { .question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_TASK, .words = { task },
-                                      .atoms = found->atoms },
-                        .function = function };
-
-        return file_link_ask(link, ask_name, &asked, said);
+        return function_link_ask(link, &beam_question, &question, 1, function, keep_said, said);
 }
 
 /* ---- the worker ---- */
@@ -138,14 +128,14 @@ typedef struct Served {
 } Served;
 
 static int say_opened(const Served *served, int result) {
-        const BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_OPEN, .result = result };
+        const FunctionSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_OPEN, .result = result };
 
         return channel_send(served->socket, &said, sizeof(said), -1) ||
                 channel_send(served->socket, &served->opened, sizeof(served->opened), -1);
 }
 
 static int say_found(const Served *served) {
-        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND };
+        FunctionSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND };
         BeamFound found;
 
         said.result = beam_find(&served->reader, &served->opened, served->bias, &found);
@@ -154,22 +144,12 @@ static int say_found(const Served *served) {
 }
 
 static int say_name(const Served *served, const BeamQuestion *question) {
-        BeamSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = question->kind };
-        char message[sizeof(said) + 2 * BEAM_MAX_TEXT];
-        static BeamFunction function;
-
-        said.result = question->kind == BEAM_WIRE_TASK
+        static ReaderFunction function;
+        int r = question->kind == BEAM_WIRE_TASK
                 ? beam_code_task(&served->reader, question->words[0], &function)
                 : beam_code_name(&served->reader, question->words, &function);
-        if (!said.result) {
-                said.line = function.line;
-                said.n_name = (uint16_t)(strlen(function.name) + 1);
-                said.n_file = (uint16_t)(strlen(function.file) + 1);
-                memcpy(message + sizeof(said), function.name, said.n_name);
-                memcpy(message + sizeof(said) + said.n_name, function.file, said.n_file);
-        }
-        memcpy(message, &said, sizeof(said));
-        return channel_send(served->socket, message, sizeof(said) + said.n_name + said.n_file, -1);
+
+        return function_wire_say(served->socket, BEAM_WIRE_MAGIC, question->kind, r, &function);
 }
 
 /* Return: 0, or anything else: the session is over. */

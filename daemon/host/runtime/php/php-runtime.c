@@ -27,7 +27,7 @@
 typedef struct PhpState {
         ReaderProcess process;
         PhpOpened opened;
-        ReaderFunction function;           /* answer to the last question */
+        ReaderFunction function;        /* answer to the last question */
         PhpMet met;
 } PhpState;
 
@@ -97,35 +97,64 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         return 0;
 }
 
-/* Return: 0 with what php_code_name() *said, FILE_LINK_E_LATER. */
-static int name(PhpState *state, const uint64_t *words, int *said) {
+/* Frames of functions that were not met yet. */
+typedef struct Unmet {
+        PhpState *state;
+        const uint64_t *words[FUNCTION_MAX_ASKED];
+        size_t places[FUNCTION_MAX_ASKED];      /* among all that were asked for */
+        size_t n;
+        FunctionAnswer answer;
+        void *userdata;
+} Unmet;
+
+static int on_said(void *userdata, size_t i, int said) {
+        const Unmet *unmet = userdata;
+        PhpState *state = unmet->state;
+
+        if (!said)
+                php_met_keep(&state->met, unmet->words[i], &state->function);
+        else if (php_code_without_name(unmet->words[i], &state->function))
+                said = 0;
+        return unmet->answer(unmet->userdata, unmet->places[i], said);
+}
+
+static int ask(Unmet *unmet) {
+        PhpState *state = unmet->state;
         const PhpReader reader = { reader_process_read, &state->process, state->opened.file };
+        int r = 0;
 
         if (state->process.link)
-                return function_link_name(state->process.link, PHP_WIRE_MAGIC, words, &state->function, said);
-        *said = php_code_name(&reader, words, &state->function);
-        return 0;
+                return function_link_names(state->process.link, PHP_WIRE_MAGIC, unmet->words, unmet->n,
+                                           &state->function, on_said, unmet);
+        for (size_t i = 0; i < unmet->n && !r; i++)
+                r = on_said(unmet, i, php_code_name(&reader, unmet->words[i], &state->function));
+        return error_fold(r);
+}
+
+static int names(void *userdata, const uint64_t *const *words, size_t n, FunctionAnswer answer, void *to) {
+        Unmet unmet = { .state = userdata, .answer = answer, .userdata = to };
+        int r = 0;
+
+        for (size_t i = 0; i < n && !r; i++)
+                if (php_met_recall(&unmet.state->met, words[i], &unmet.state->function)) {
+                        r = answer(to, i, 0);
+                } else if (unmet.n < FUNCTION_MAX_ASKED) {
+                        unmet.words[unmet.n] = words[i];
+                        unmet.places[unmet.n++] = i;
+                }
+        return r || !unmet.n ? r : ask(&unmet);
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
-        PhpState *state = userdata;
-        const ReaderFunction *function = &state->function;
-        int said = PHP_CODE_E_GONE;
+        const PhpState *state = userdata;
 
-        if (!php_met_recall(&state->met, words, &state->function)) {
-                if (name(state, words, &said))
-                        return RUNTIME_E_LATER;
-                if (!said)
-                        php_met_keep(&state->met, words, function);
-                else if (!php_code_without_name(words, &state->function))
-                        return RUNTIME_E_UNNAMED;
-        }
-        frames[0] = (RuntimeFrame){ .function = function->name,
-                                    .file = *function->file ? function->file : NULL,
-                                    .line = function->line,
-                                    .first_line = function->first_line };
-        *np = 1;
-        return 0;
+        return function_frames(names, userdata, &state->function, words, frames, np);
+}
+
+static int many(void *userdata, const uint64_t *const *words, size_t n, RuntimeAnswer answer, void *to) {
+        const PhpState *state = userdata;
+
+        return function_many(names, userdata, &state->function, words, n, answer, to);
 }
 
 static uint64_t cpu_ns(const void *userdata) {
@@ -146,6 +175,7 @@ const RuntimeOps php_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .many = many,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,
 };

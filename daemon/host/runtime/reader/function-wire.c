@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/sandbox/channel.h"
+#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "host/runtime/reader/reader-text.h"
 
@@ -39,35 +40,122 @@ bool function_wire_take(ReaderFunction *function, const FunctionSaid *said, cons
 }
 
 typedef struct Asked {
-        FunctionQuestion question;
-        ReaderFunction *function;
+        const WorkerQuestion *question;
+        const void *requests;
+        size_t n, n_answered;
+        ReaderFunction *room;
+        FunctionAnswer answer;
+        void *userdata;
 } Asked;
 
-static int ask_name(void *userdata, WorkerSession *worker) {
-        const Asked *asked = userdata;
+/* Return: whether the worker has answered. */
+static bool hear(WorkerSession *worker, const Asked *asked, const void *request, FunctionSaid *said) {
+        char texts[2 * READER_MAX_TEXT];
+
+        if (worker_session_hear(worker, asked->question, request, said))
+                return false;
+        return said->result ||
+                (!worker_session_receive(worker, texts, (size_t)said->n_name + said->n_file) &&
+                 !worker_session_judge(worker, function_wire_take(asked->room, said, texts)));
+}
+
+/* All questions are sent before the first answer is waited for: the worker goes on without us. */
+static int ask(void *userdata, WorkerSession *worker) {
+        Asked *asked = userdata;
+        size_t size = asked->question->request_size;
+        int r = 0;
+
+        if (worker_session_send(worker, asked->requests, asked->n * size, -1))
+                return r;
+        for (size_t i = 0; i < asked->n && !r; i++) {
+                FunctionSaid said;
+
+                if (!hear(worker, asked, (const char *)asked->requests + i * size, &said))
+                        return r;
+                asked->n_answered++;
+                r = asked->answer(asked->userdata, i, said.result);
+        }
+        return r;
+}
+
+int function_link_ask(FileLink *link, const WorkerQuestion *question, const void *requests, size_t n,
+                      ReaderFunction *room, FunctionAnswer answer, void *userdata) {
+        Asked asked = { question, requests, n, 0, room, answer, userdata };
+        int r = 0;
+
+        if (file_link_ask(link, ask, &asked, &r))
+                return FILE_LINK_E_LATER;
+        return r ? error_fold(r) : asked.n_answered < n ? FILE_LINK_E_LATER : 0;
+}
+
+int function_link_names(FileLink *link, uint32_t magic, const uint64_t *const *words, size_t n,
+                        ReaderFunction *room, FunctionAnswer answer, void *userdata) {
         const WorkerQuestion question = {
-                .magic = asked->question.magic,
+                .magic = magic,
                 .request_size = sizeof(FunctionQuestion),
                 .answer_size = sizeof(FunctionSaid),
                 .is_sound = is_named,
         };
-        char texts[2 * READER_MAX_TEXT];
-        FunctionSaid said;
+        FunctionQuestion questions[FUNCTION_MAX_ASKED];
+        size_t n_asked = MIN(n, (size_t)FUNCTION_MAX_ASKED);
+        int r;
 
-        if (worker_session_ask(worker, &question, &asked->question, -1, &said) || said.result ||
-            worker_session_receive(worker, texts, (size_t)said.n_name + said.n_file) ||
-            worker_session_judge(worker, function_wire_take(asked->function, &said, texts)))
-                return GONE;
+        for (size_t i = 0; i < n_asked; i++) {
+                questions[i] = (FunctionQuestion){ .magic = magic };
+                memcpy(questions[i].words, words[i], runtime_frame_words(*words[i]) * sizeof(**words));
+        }
+        r = function_link_ask(link, &question, questions, n_asked, room, answer, userdata);
+        return r ? r : n_asked < n ? FILE_LINK_E_LATER : 0;
+}
+
+/* ---- as frames of a runtime ---- */
+
+static RuntimeFrame frame_of(const ReaderFunction *function) {
+        return (RuntimeFrame){ .function = function->name,
+                               .file = *function->file ? function->file : NULL,
+                               .line = function->line,
+                               .first_line = function->first_line };
+}
+
+static int keep_said(void *userdata, size_t i, int said) {
+        *(int *)userdata = said;
         return 0;
 }
 
-int function_link_name(FileLink *link, uint32_t magic, const uint64_t *words, ReaderFunction *function,
-                       int *said) {
-        Asked asked = { .question = { .magic = magic }, .function = function };
+int function_frames(FunctionNames names, void *state, const ReaderFunction *room, const uint64_t *words,
+                    RuntimeFrame *frames, size_t *np) {
+        int said = GONE, r = names(state, &words, 1, keep_said, &said);
 
-        memcpy(asked.question.words, words, runtime_frame_words(*words) * sizeof(*words));
+        if (r)
+                return r < 0 ? error_fold(r) : RUNTIME_E_LATER;
+        if (said)
+                return RUNTIME_E_UNNAMED;
+        frames[0] = frame_of(room);
+        *np = 1;
+        return 0;
+}
 
-        return file_link_ask(link, ask_name, &asked, said);
+typedef struct Naming {
+        const ReaderFunction *room;
+        RuntimeAnswer answer;
+        void *userdata;
+} Naming;
+
+static int answer_frame(void *userdata, size_t i, int said) {
+        const Naming *naming = userdata;
+        RuntimeFrame frame = { 0 };
+
+        if (said)
+                return naming->answer(naming->userdata, i, RUNTIME_E_UNNAMED, NULL, 0);
+        frame = frame_of(naming->room);
+        return naming->answer(naming->userdata, i, 0, &frame, 1);
+}
+
+int function_many(FunctionNames names, void *state, const ReaderFunction *room, const uint64_t *const *words,
+                  size_t n, RuntimeAnswer answer, void *userdata) {
+        Naming naming = { room, answer, userdata };
+
+        return MIN(names(state, words, n, answer_frame, &naming), 0);
 }
 
 /* ---- the worker ---- */
@@ -78,8 +166,8 @@ int function_wire_say_opened(int socket, uint32_t magic, int result, const void 
         return channel_send(socket, &said, sizeof(said), -1) || channel_send(socket, opened, size, -1);
 }
 
-static int say_name(int socket, uint32_t magic, int result, const ReaderFunction *function) {
-        FunctionSaid said = { .magic = magic, .kind = FUNCTION_WIRE_NAME, .result = result };
+int function_wire_say(int socket, uint32_t magic, uint32_t kind, int result, const ReaderFunction *function) {
+        FunctionSaid said = { .magic = magic, .kind = kind, .result = result };
         char message[sizeof(said) + 2 * READER_MAX_TEXT];
 
         if (!said.result) {
@@ -99,6 +187,7 @@ void function_wire_serve(int socket, uint32_t magic, FunctionNamer name, const v
         FunctionQuestion question;
 
         while (!channel_receive_all(socket, &question, sizeof(question)) && question.magic == magic &&
-               !say_name(socket, magic, name(reader, question.words, &function), &function))
+               !function_wire_say(socket, magic, FUNCTION_WIRE_NAME, name(reader, question.words, &function),
+                                  &function))
                 ;
 }

@@ -18,6 +18,9 @@
 #include "host/runtime/reader/file-link.h"
 #include "host/runtime/reader/reader-function.h"
 #include "host/runtime/reader/reader-handle.h"
+#include "host/sampling/runtime/runtimes.h"
+
+enum { FUNCTION_MAX_ASKED = 64 };      /* frames at once */
 
 typedef enum FunctionWireKind {
         FUNCTION_WIRE_OPEN = 1,
@@ -45,14 +48,38 @@ bool function_wire_check(const FunctionSaid *said, uint32_t magic, FunctionWireK
 /* Pure. Makes *function of @said and its @texts. Return: whether they are sound. */
 bool function_wire_take(ReaderFunction *function, const FunctionSaid *said, const char *texts);
 
-/* @words: of a frame. Return: 0 with *said, and maybe *function; FILE_LINK_E_LATER. */
-int function_link_name(FileLink *link, uint32_t magic, const uint64_t *words, ReaderFunction *function,
-                       int *said);
+/* Takes what was said of frame @i: 0 = its function is in the room. Return: 0, -ENOMEM. */
+typedef int (*FunctionAnswer)(void *userdata, size_t i, int said);
+
+/*
+ * Asks about @n frames, FUNCTION_MAX_ASKED at most, at once. @question: is answered by what begins as a
+ * FunctionSaid. @requests: one of its size for each frame. @room: has the function while @answer is called.
+ * Return: 0, FILE_LINK_E_LATER: some have no answer, -ENOMEM.
+ */
+int function_link_ask(FileLink *link, const WorkerQuestion *question, const void *requests, size_t n,
+                      ReaderFunction *room, FunctionAnswer answer, void *userdata);
+
+/* The same by FunctionQuestions. @words: of each frame. */
+int function_link_names(FileLink *link, uint32_t magic, const uint64_t *const *words, size_t n,
+                        ReaderFunction *room, FunctionAnswer answer, void *userdata);
+
+/* Names @n frames of a process. Return: as function_link_ask(). */
+typedef int (*FunctionNames)(void *state, const uint64_t *const *words, size_t n, FunctionAnswer answer,
+                             void *userdata);
+
+/* frames() and many() of RuntimeOps. @room: of @names. */
+int function_frames(FunctionNames names, void *state, const ReaderFunction *room, const uint64_t *words,
+                    RuntimeFrame *frames, size_t *np);
+int function_many(FunctionNames names, void *state, const ReaderFunction *room, const uint64_t *const *words,
+                  size_t n, RuntimeAnswer answer, void *userdata);
 
 /* ---- the worker's side ---- */
 
 /* Answers the first request. @opened: @size bytes that the file says. Return: 0; else nobody listens. */
 int function_wire_say_opened(int socket, uint32_t magic, int result, const void *opened, size_t size);
+
+/* Answers a question: @function if @result is 0. Return: 0; else nobody listens. */
+int function_wire_say(int socket, uint32_t magic, uint32_t kind, int result, const ReaderFunction *function);
 
 /* Names the frame of @words. Return: 0 with *function, 1 = it is gone. */
 typedef int (*FunctionNamer)(const void *reader, const uint64_t *words, ReaderFunction *function);

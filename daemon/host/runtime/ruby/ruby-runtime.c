@@ -23,7 +23,7 @@
 typedef struct RubyState {
         ReaderProcess process;
         RubyOpened opened;
-        ReaderFunction function;          /* answer to the last question */
+        ReaderFunction function;        /* answer to the last question */
 } RubyState;
 
 static bool recognises(int fd, uint64_t size, char says[OBJECT_MAX_SAYS]) {
@@ -101,36 +101,33 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
         return 0;
 }
 
-/* Return: 0 with what ruby_code_name() *said, FILE_LINK_E_LATER. */
-static int name(RubyState *state, const uint64_t *words, int *said) {
+static int names(void *userdata, const uint64_t *const *words, size_t n, FunctionAnswer answer, void *to) {
+        RubyState *state = userdata;
         const RubyReader reader = { .read = reader_process_read,
                                     .userdata = &state->process,
                                     .ids = state->opened.ids + state->process.bias,
                                     .last_operator = state->opened.last_operator,
                                     .layout = &state->opened.layout };
+        int r = 0;
 
         if (state->process.link)
-                return function_link_name(state->process.link, RUBY_WIRE_MAGIC, words, &state->function,
-                                          said);
-        *said = ruby_code_name(&reader, words, &state->function);
-        return 0;
+                return function_link_names(state->process.link, RUBY_WIRE_MAGIC, words, n, &state->function,
+                                           answer, to);
+        for (size_t i = 0; i < n && !r; i++)
+                r = answer(to, i, ruby_code_name(&reader, words[i], &state->function));
+        return error_fold(r);
 }
 
 static int frames(void *userdata, const uint64_t *words, RuntimeFrame *frames, size_t max, size_t *np) {
-        RubyState *state = userdata;
-        const ReaderFunction *function = &state->function;
-        int said = RUBY_CODE_E_GONE;
+        const RubyState *state = userdata;
 
-        if (name(state, words, &said))
-                return RUNTIME_E_LATER;
-        if (said)
-                return RUNTIME_E_UNNAMED;
-        frames[0] = (RuntimeFrame){ .function = function->name,
-                                    .file = *function->file ? function->file : NULL,
-                                    .line = function->line,
-                                    .first_line = function->first_line };
-        *np = 1;
-        return 0;
+        return function_frames(names, userdata, &state->function, words, frames, np);
+}
+
+static int many(void *userdata, const uint64_t *const *words, size_t n, RuntimeAnswer answer, void *to) {
+        const RubyState *state = userdata;
+
+        return function_many(names, userdata, &state->function, words, n, answer, to);
 }
 
 static uint64_t cpu_ns(const void *userdata) {
@@ -151,6 +148,7 @@ const RuntimeOps ruby_runtime = {
         .attach = attach,
         .detach = detach,
         .frames = frames,
+        .many = many,
         .cpu_ns = cpu_ns,
         .tend = file_links_tend,
 };

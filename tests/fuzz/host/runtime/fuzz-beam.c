@@ -2,8 +2,8 @@
 
 /*
  * Fuzz: an Erlang that nobody has made. The input is a letter, then words of a frame and memory with modules
- * (n), memory with the variables of a process in its first page (f), or a BeamSaid with texts (s); N and F
- * mean the layout of OTP 29 instead of that of 25. A name is UTF-8 with an end, a line is none or positive,
+ * (n), memory with the variables of a process in its first page (f), or a FunctionSaid with texts (s); N and
+ * F mean the layout of OTP 29 instead of that of 25. A name is UTF-8 with an end, a line is none or positive,
  * and a process that was found is one that may be so. Recipe of the corpus: make-beam-corpus.py.
  */
 
@@ -46,7 +46,7 @@ static BeamReader reader = { .read = read_memory,
                              .modules = BASE + MODULES,
                              .atoms = BASE + ATOMS };
 
-static void check(const BeamFunction *function) {
+static void check(const ReaderFunction *function) {
         if (!*function->name || strnlen(function->name, BEAM_MAX_TEXT) == BEAM_MAX_TEXT ||
             strnlen(function->file, BEAM_MAX_TEXT) == BEAM_MAX_TEXT ||
             !text_is_utf8(function->name, strlen(function->name)) ||
@@ -55,7 +55,7 @@ static void check(const BeamFunction *function) {
 }
 
 static void name(const uint8_t *data, size_t size) {
-        BeamFunction function;
+        ReaderFunction function;
         uint64_t words[2];
 
         if (size < sizeof(words))
@@ -86,15 +86,15 @@ static void find(const uint8_t *data, size_t size) {
 }
 
 static void hear(const uint8_t *data, size_t size) {
-        BeamFunction function;
-        BeamSaid said;
+        ReaderFunction function;
+        FunctionSaid said;
 
         if (size < sizeof(said))
                 return;
         memcpy(&said, data, sizeof(said));
         if (beam_wire_check(&said, BEAM_WIRE_NAME) && !said.result &&
             size - sizeof(said) >= (size_t)said.n_name + said.n_file &&
-            beam_wire_take(&function, &said, (const char *)data + sizeof(said)))
+            function_wire_take(&function, &said, (const char *)data + sizeof(said)))
                 check(&function);
 }
 

@@ -43,7 +43,7 @@ enum { FALSE, TRUE, APP, ALL, MAP, LISTS, ODD, LONG, MACHINE, EXIT };   /* atoms
 
 static uint8_t memory[SIZE], lower[0x1000];
 static unsigned n_reads, n_good_reads;
-static BeamFunction function;
+static ReaderFunction function;
 
 static bool read_memory(void *userdata, uint64_t address, void *to, size_t size) {
         if (++n_reads > n_good_reads)
@@ -614,9 +614,9 @@ Test(beam_code, each_read_of_a_process_may_fail) {
 /* ---- what a worker says ---- */
 
 Test(beam_code, answers_that_may_not_come_are_refused) {
-        const BeamSaid good = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME, .line = 3, .n_name = 4,
+        const FunctionSaid good = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME, .line = 3, .n_name = 4,
                                 .n_file = 1 };
-        BeamSaid said = good;
+        FunctionSaid said = good;
 
         cr_assert(beam_wire_check(&said, BEAM_WIRE_NAME));
         cr_assert_not(beam_wire_check(&said, BEAM_WIRE_FIND));
@@ -632,9 +632,9 @@ Test(beam_code, answers_that_may_not_come_are_refused) {
         said = good;
         said.result = BEAM_CODE_E_GONE;
         cr_assert_not(beam_wire_check(&said, BEAM_WIRE_NAME));
-        said = (BeamSaid){ .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND, .result = BEAM_CODE_E_N };
+        said = (FunctionSaid){ .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND, .result = BEAM_CODE_E_N };
         cr_assert_not(beam_wire_check(&said, BEAM_WIRE_FIND));
-        cr_assert(beam_wire_take(&function, &good, "a/0\0"));
+        cr_assert(function_wire_take(&function, &good, "a/0\0"));
         cr_assert_str_eq(function.name, "a/0");
-        cr_assert_not(beam_wire_take(&function, &good, "a\xff\x30\0"));
+        cr_assert_not(function_wire_take(&function, &good, "a\xff\x30\0"));
 }
