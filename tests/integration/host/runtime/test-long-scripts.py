@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in PHP, Ruby, Erlang and Elixir that many run, as Debian has them: Composer's map of classes and
+PHPUnit's own tests with Excimer, RuboCop and a service of Sinatra under Puma with StackProf, each beside the
+profiler of its language in the same process; RabbitMQ, `mix compile`; names of functions as Elixir writes them.
+Stacks reach their root, and the 20 functions that are on most stacks have the same share."""
+import oracle
+
+oracle.enter()
+
+import collections
+import http.client
+import os
+import pathlib
+import re
+import shutil
+import socket
+import threading
+import time
+
+import otlp_read
+import real_server
+import scripts
+import session
+import tap
+
+HZ = 999
+WHOLE = 0.99            # of samples, from the first one with a function of the language on
+NAMED = 0.95            # on a busy machine many names come late: 98 on a quiet one
+POINTS = 2.0
+COMMON = 20
+LEAST = 4000            # samples of ours
+THEIRS = 1000           # of the other profiler, whose timer a busy machine delays
+N = 4000
+CPU_SECONDS = 6
+VICTIMS = tap.SOURCE_DIR / "tests/victims"
+
+
+def top(shares):
+    return sorted(shares, key=shares.get, reverse=True)[:COMMON]
+
+
+class Scripts(session.NamingCase):
+    def setUp(self):
+        super().setUp()
+        self.root = scripts.fetched() or tap.skip("machine: no packages of Debian")
+
+    def need(self, program):
+        return shutil.which(program) or tap.skip(f"tool: {program} is not installed")
+
+    def check_whole(self, what, samples, language, root=None, named_since_ns=0, least=WHOLE, named=NAMED):
+        begin = min(s.time_ns for s in samples if any(f.type == language for f in s.frames))
+        samples = [s for s in samples if s.time_ns >= begin and s.type not in session.NO_TICKS]
+        ends = collections.Counter(s.attributes.get("profile.stack.truncated") for s in samples)
+        # code that PCRE has made has no rows: functions of the language are whole nevertheless
+        whole = sum("profile.stack.truncated" not in s.attributes or
+                    any((f.type, f.name) == (language, root) for f in s.frames) for s in samples)
+        unnamed = sum(any(f.type == "unknown" for f in s.frames) for s in samples
+                      if s.attributes.get("profile.stack.truncated") != "no_rows" and s.time_ns >= named_since_ns)
+        print(f"# {what}: {len(samples)} samples, ends {dict(ends)}, whole functions {whole / len(samples):.2%}, "
+              f"with an unnamed one {unnamed / len(samples):.2%}", flush=True)
+        self.assertGreaterEqual(len(samples), LEAST)
+        self.assertGreaterEqual(whole, least * len(samples))
+        self.assertLessEqual(unnamed, (1 - named) * len(samples))
+        return samples
+
+    def compare(self, what, ours, n_ours, theirs, n_theirs):
+        """Functions, and on how many stacks each is."""
+        shares = [{name: 100 * n / total for name, n in counts.items()}
+                  for counts, total in ((ours, n_ours), (theirs, n_theirs))]
+        off = {name: abs(shares[0].get(name, 0) - shares[1].get(name, 0))
+               for name in {*top(shares[0]), *top(shares[1])}}
+        print(f"# {what}: {n_ours} samples of ours, {n_theirs} of theirs", flush=True)
+        for name in sorted(off, key=off.get, reverse=True)[:4]:
+            print(f"# {what}: {name}: ours {shares[0].get(name, 0):.2f} %, theirs {shares[1].get(name, 0):.2f} %",
+                  flush=True)
+        self.assertGreaterEqual(n_theirs, THEIRS)
+        self.assertLessEqual(max(off.values()), POINTS)
+
+    def recorded(self, command, **options):
+        out = self.directory() / "out.pb"
+        return out, self.spawn([tap.SPANPROF, "record", "-F", HZ, "-o", out, "--", *command], **options)
+
+    def samples_of(self, what, recorded, *arguments, **options):
+        """Those of its first process: it may start others."""
+        out, child = recorded
+        child.wait(600)
+        samples = list(otlp_read.samples(out))
+        pids = collections.Counter(s.resource["process.pid"] for s in samples)
+        pid = pids.most_common(1)[0][0]
+        samples = [s for s in samples if s.resource["process.pid"] == pid]
+        return self.check_whole(what, samples, *arguments, **options)
+
+    # ---- Erlang ----
+
+    def start_rabbitmq(self):
+        """Its process, and the port where it speaks STOMP."""
+        home, (amqp, stomp, nodes, names) = self.directory(), real_server.free_ports(4)
+        (home / "plugins").write_text("[rabbitmq_stomp].\n")
+        (home / "shop.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{amqp}\n"
+                                        f"stomp.listeners.tcp.1 = 127.0.0.1:{stomp}\n")
+        environment = {"BASE": home, "MNESIA_BASE": home / "mnesia", "LOG_BASE": home / "log", "LOGS": "-",
+                       "ENABLED_PLUGINS_FILE": home / "plugins", "PID_FILE": home / "pid",
+                       "FEATURE_FLAGS_FILE": home / "flags", "GENERATED_CONFIG_DIR": home / "made",
+                       "CONF_ENV_FILE": home / "none", "CONFIG_FILE": home / "shop", "NODENAME": "shop@localhost",
+                       "NODE_PORT": amqp, "DIST_PORT": nodes, "ALLOW_INPUT": 1}
+        environment = {f"RABBITMQ_{name}": value for name, value in environment.items()}
+        # the program that knows the names of nodes ends with this test, and not when the machine does
+        names_program = next(pathlib.Path("/usr/lib/erlang").glob("erts-*/bin/epmd"))
+        self.spawn([names_program, "-port", names, "-address", "127.0.0.1"])
+        child = self.spawn([self.root / "usr/lib/rabbitmq/bin/rabbitmq-server", "-noinput", "-start_epmd", "false"],
+                           env=session.clean_environment(HOME=home, ERL_EPMD_PORT=names, **environment,
+                                                         ERL_LIBS=self.root / "usr/lib/erlang/lib"))
+        child.wait_for("Server startup complete", patience=600)
+        return child, stomp
+
+    def test_rabbitmq(self):
+        """A queue that is filled and emptied."""
+        self.need("erl")
+        child, port = self.start_rabbitmq()
+        is_over = threading.Event()
+
+        def talk():
+            def frame(verb, body="", **headers):
+                lines = "".join(f"{key}:{value}\n" for key, value in headers.items())
+                return f"{verb}\n{lines}\n{body}\0".encode()
+
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as server:
+                server.sendall(frame("CONNECT", login="guest", passcode="guest", host="/"))
+                server.recv(4096)
+                server.sendall(frame("SUBSCRIBE", id=0, destination="/queue/shop", ack="auto"))
+                while not is_over.is_set():
+                    server.sendall(50 * frame("SEND", 20 * "tea ", destination="/queue/shop"))
+                    n = 0
+                    while n < 50:
+                        n += server.recv(1 << 16).count(b"\0")
+
+        run = self.start("--pid", child.pid, "--frequency", "999", "--symbols", "local")
+        client = threading.Thread(target=talk, daemon=True)
+        client.start()
+        self.wait_for(run, lambda samples: sum(any(f.type == "beam" and f.name for f in s.frames)
+                                               for s in samples) >= N + N // 2, f"{N} samples with functions")
+        is_over.set()
+        client.join(60)
+        result = run.stop()
+        child.stop(9)
+        names = {f.name for s in self.check_whole("RabbitMQ", result.of(child.pid), "beam") for f in s.frames}
+        for name in (r"rabbit_stomp_\w+:.*", r"rabbit_amqqueue_process:.*", r"gen_server2:.*"):
+            self.assertTrue(any(re.fullmatch(name, found or "") for found in names), name)
+
+    # ---- PHP ----
+
+    def beside_excimer(self, what, victim, *arguments):
+        """Excimer tells a tick, as one in C code, when the next function is called, and with that function.
+        So functions are compared that call others for most of their time."""
+        php, said = self.need("php"), self.directory() / "excimer"
+        extensions = next(self.root.glob("usr/lib/php/*/excimer.so")).parent
+        options = ["-n", "-d", f"include_path={self.root}/usr/share/php", "-d", "memory_limit=-1"]
+        for name in ("tokenizer", "phar", "ctype", *(extensions / name for name in
+                                                      ("dom", "mbstring", "xml", "xmlwriter", "excimer"))):
+            options += ["-d", f"extension={name}.so"]
+        libraries = self.root / "usr/lib/x86_64-linux-gnu"
+        recorded = self.recorded([php, *options, VICTIMS / "php" / victim, *arguments, said],
+                                 env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+        samples = self.samples_of(what, recorded, "php", "main")
+        ours, last, theirs = collections.Counter(), collections.Counter(), collections.Counter()
+        # functions of C have no file
+        stacks = [([f.name for f in s.frames if f.type == "php" and f.file], s.value) for s in samples]
+        stacks = [(names, n) for names, n in stacks if "work" in names]
+        for names, n in stacks:
+            last[names[0]] += n
+            ours.update({name: n for name in names})
+        lines = [line.rsplit(" ", 1) for line in said.read_text().splitlines()]
+        for stack, n in lines:
+            theirs.update({name: int(n) for name in stack.split(";")})
+        callers = {name for name in ours if "::" in name and last[name] < 0.5 * ours[name]}
+        self.compare(what, {name: ours[name] for name in callers}, sum(n for _, n in stacks),
+                     {name: theirs[name] for name in callers}, sum(int(n) for _, n in lines))
+
+    def test_composers_map_of_classes(self):
+        self.beside_excimer("Composer", "victim-classes.php", self.root / "usr/share/php", 40)
+
+    def test_phpunits_own_tests(self):
+        self.beside_excimer("PHPUnit", "victim-phpunit.php", next(self.root.glob("src/phpunit-*/tests")), 60)
+
+    # ---- Ruby ----
+
+    def beside_stackprof(self, what, said, samples, is_work):
+        """StackProf counts blocks as the method that they are in, and no stack while the collector runs.
+        Classes are not read before Ruby 3.2: methods are told by their names and files."""
+        def plain(name):
+            return re.sub(r"^((block (\(\d+ levels\) )?|rescue |ensure )in )*(.*[#.])?", "", name)
+
+        def is_of_gems(path):
+            return "/gems/" in path or "/vendor_ruby/" in path
+
+        ours, theirs = collections.Counter(), collections.Counter()
+        stacks = [s for s in samples if any(f.type == "ruby" and is_work(f) for f in s.frames) and
+                  not any(f.name == "(gc)" for f in s.frames)]
+        for sample in stacks:
+            ours.update({(plain(f.name), pathlib.Path(f.file).name) for f in sample.frames
+                         if f.type == "ruby" and is_of_gems(f.file or "")})
+        total, *lines = said.read_text().splitlines()
+        for n, name, path in (line.split("\t") for line in lines):
+            if is_of_gems(path):
+                key = plain(name), pathlib.Path(path).name
+                theirs[key] = max(theirs[key], int(n))
+        self.compare(what, ours, len(stacks), theirs, int(total))
+
+    def ruby(self, victim, *arguments):
+        return self.recorded([self.need("ruby"), VICTIMS / "ruby" / victim, *arguments],
+                             env={**os.environ, "RUBYLIB": scripts.ruby_path(self.root)})
+
+    def test_rubocop(self):
+        said = self.directory() / "stackprof"
+        gems = self.root / "usr/share/rubygems-integration/all/gems"
+        files = [next(gems.glob(f"{name}-*")) for name in ("rubocop-ast", "parallel", "rainbow", "ast")]
+        samples = self.samples_of("RuboCop", self.ruby("victim-rubocop.rb", said, *files), "ruby")
+        self.beside_stackprof("RuboCop", said, samples, lambda frame: frame.name == "work")
+
+    def test_sinatra_under_puma(self):
+        said = self.directory() / "stackprof"
+        recorded = self.ruby("victim-sinatra.rb", said, CPU_SECONDS)
+        port = int(recorded[1].wait_for(r"ready (\d+)", patience=120)[1])
+        ready_ns = time.time_ns()
+
+        def ask():
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                while True:
+                    for path in ("/items/40", "/items/60.json", "/digest/tea"):
+                        connection.request("GET", path)
+                        connection.getresponse().read()
+            except OSError:
+                pass            # it has ended
+
+        browsers = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
+        for browser in browsers:
+            browser.start()
+        # methods of its files run once, and on a busy machine they are gone before they are asked for
+        samples = self.samples_of("Sinatra", recorded, "ruby", named_since_ns=ready_ns)
+        self.beside_stackprof("Sinatra", said, samples, lambda frame: frame.name == "process_client")
+
+    # ---- Elixir ----
+
+    def elixir(self, *arguments):
+        return [self.need("erl"), "-noshell", "-pa", *scripts.erlang_paths(self.root), "-s", "elixir", "start_cli",
+                "-extra", *arguments]
+
+    def shop(self, *arguments):
+        return self.elixir(VICTIMS / "beam/victim-shop.exs", *arguments)
+
+    def test_functions_are_written_as_elixir_writes_them(self):
+        said = self.run_command(self.shop("print"), expect=0).stdout.splitlines()
+        truth = {tuple(line.split(";")[:line.split(";").index("Shop.chains/1") + 1]) for line in said}
+        self.assertGreaterEqual(len(truth), 4)
+        child = self.spawn(self.shop("work"))
+        child.wait_for("ready")
+        run = self.start("--pid", child.pid, "--frequency", "1999", "--symbols", "local", "--depth", "512")
+        self.wait_for(run, lambda samples: sum(any(f.type == "beam" and f.name for f in s.frames)
+                                               for s in samples) >= N + N // 4, f"{N} samples with functions")
+        result = run.stop()
+        child.stop(9)
+        verdicts = collections.Counter()
+        for sample in self.check_whole("Elixir", result.of(child.pid), "beam"):
+            names = [f.name for f in sample.frames]
+            if "Shop.Cart.burn/2" in names and "Shop.chains/1" in names:
+                chain = tuple(names[names.index("Shop.Cart.burn/2"):names.index("Shop.chains/1") + 1])
+                verdicts["right" if chain in truth else chain] += 1
+        print(f"# Elixir: {verdicts.most_common(4)}", flush=True)
+        self.assertEqual(set(verdicts), {"right"})
+        self.assertGreater(verdicts["right"], N // 2)
+
+    def test_mix_compile(self):
+        """Elixir makes a module for the body of each file and module, and throws it away: it has no name. As
+        it does so, all processes are asked whether they use it, between one process and the next: such a
+        stack is not whole."""
+        project = self.directory() / "mix"
+        shutil.copytree(next(self.root.glob("src/elixir-*/lib/mix")), project)
+        recorded = self.recorded(self.elixir(self.root / "usr/lib/elixir/bin/mix", "compile"), cwd=project,
+                                 env={**os.environ, "HOME": str(project)})
+        samples = self.samples_of("mix compile", recorded, "beam", least=0.97, named=0.8)
+        names = [{f.name for f in s.frames if f.type == "beam"} for s in samples]
+        for name in (r"elixir_\w+:.*", r"[A-Z][\w.]*\.\S+/\d+", r"beam_\w+:.*"):
+            n = sum(any(re.fullmatch(name, f) for f in some) for some in names)
+            self.assertGreater(n, 0.02 * len(names), name)
+
+
+if __name__ == "__main__":
+    tap.main()
