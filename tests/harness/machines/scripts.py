@@ -21,7 +21,9 @@ PACKAGES = (
     "php-phar-io-manifest", "php-timer", "phpunit-cli-parser", "phpunit-code-unit", "phpunit-diff",
     "phpunit-recursion-context", "phpunit-exporter", "phpunit-comparator", "phpunit-object-reflector",
     "phpunit-global-state", "phpunit-object-enumerator", "phpunit-resource-operations", "phpunit-type",
-    "php-twig",
+    # PHP in servers
+    "php8.2-fpm", "libapache2-mod-php8.2", "apache2-bin", "libapr1", "libaprutil1", "libjansson4", "liblua5.3-0",
+    "libnghttp2-14",
     # RuboCop, and Sinatra under Puma; StackProf, the profiler
     "rubocop", "ruby-rubocop-ast", "ruby-whitequark-parser", "ruby-ast", "ruby-parallel", "ruby-progressbar",
     "ruby-rainbow", "ruby-regexp-parser", "ruby-unicode-display-width", "ruby-stackprof",

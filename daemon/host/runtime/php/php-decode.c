@@ -4,7 +4,7 @@
  * Reads how PHP's own code goes from its globals to the innermost function. Registers have a meaning each,
  * and loads lead from one to the next; a jump takes the meanings along to where it leads.
  *
- *     lea   executor_globals(%rip),%rdx      rdx: globals
+ *     lea   executor_globals(%rip),%rdx      rdx: globals; a library: mov slot(%rip),%rdx
  *     mov   0x1e8(%rdx),%rax                 rax: what lies at 0x1e8 there
  *     mov   0x18(%rax),%rdx                  rdx: a function, so rax is a frame, and current = 0x1e8
  *     cmpb  $1,(%rdx)                        … of C? then
@@ -253,6 +253,10 @@ static bool apply_move(Decoder *decoder, const Instruction *instruction, uint64_
         if (instruction->op == 0x8d) {
                 *to = (Value){ .meaning = instruction->is_relative && target == decoder->globals ? GLOBALS
                                                                                                  : NOTHING };
+                return true;
+        }
+        if (instruction->is_relative && decoder->layout->slot && target == decoder->layout->slot) {
+                *to = globals;
                 return true;
         }
         /* globals of 16 KiB at most */

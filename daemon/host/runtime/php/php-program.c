@@ -93,6 +93,29 @@ static bool decode(const DynamicImage *image, const char *name, uint64_t globals
                 php_layout_decode(code, place.size, place.address, globals, layout);
 }
 
+typedef struct Slot {
+        uint32_t index;                 /* of its symbol */
+        uint64_t address;               /* 0 = there is none */
+} Slot;
+
+static void take_slot(void *userdata, const Elf64_Rela *entry) {
+        Slot *slot = userdata;
+
+        if (entry->r_info == ELF64_R_INFO((uint64_t)slot->index, R_X86_64_GLOB_DAT) && !entry->r_addend)
+                slot->address = entry->r_offset;
+}
+
+/* A library does not know where its own variables lie: the dynamic linker writes it into a word. */
+static uint64_t find_slot(const DynamicImage *image, const char *name) {
+        Slot slot = { 0 };
+        Elf64_Sym symbol;
+
+        return dynamic_image_find(image, name, &slot.index, &symbol) &&
+                        !dynamic_image_relocations(image, take_slot, &slot)
+                ? slot.address
+                : 0;
+}
+
 /* `mov $4,%eax; ret` */
 static bool is_hybrid(const DynamicImage *image) {
         static const uint8_t expected[] = { 0xb8, HYBRID, 0, 0, 0, 0xc3 };
@@ -163,6 +186,7 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
                 return unknown(opened, version, "thread-safe build (ZTS)");
         if (!is_hybrid(&image))
                 return unknown(opened, version, "another kind of virtual machine");
+        layout.slot = find_slot(&image, "executor_globals");
         if (!evaluator.size || evaluator.size > MAX_EVALUATOR ||
             !decode(&image, "zend_get_executed_filename_ex", globals.address, &layout))
                 return unknown(opened, version, "layout unknown");

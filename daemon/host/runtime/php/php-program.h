@@ -30,6 +30,8 @@ typedef struct PhpOpened {
 
 /* What the code of PHP's own functions says. */
 typedef struct PhpLayout {
+        uint64_t slot;                  /* known before: ELF address of a word that says where
+                                         * executor_globals are, 0 = none */
         uint32_t current;               /* in executor_globals */
         uint16_t file, ops;             /* in a function; ops: 0 = it does not say */
 } PhpLayout;

@@ -2,20 +2,24 @@
 
 /*
  * A name is found as the dynamic linker finds it, by the hash table: two or three small reads say that it is
- * not there.
+ * not there. Relocations are entries of 24 bytes, with the address of the word, symbol and type.
  */
 #include "host/sampling/process/dynamic-symbol.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/elf/machine.h"
 #include "core/base/file/file.h"
+#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 
 enum {
         MAX_DYNAMIC = 256,
         MAX_CHAIN = 4096,               /* symbols with one hash: a good table has a few */
+        RELOCATIONS = 512,              /* read at once */
+        MAX_RELOCATIONS = 1 << 20,
         MAX_NAME = 128,                 /* bytes of a name that is looked for, with its NUL */
 };
 
@@ -182,6 +186,30 @@ static bool find_by_hash(const DynamicImage *image, const char *name, uint32_t *
 bool dynamic_image_find(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol) {
         return image->gnu_hash ? find_by_gnu_hash(image, name, indexp, symbol)
                                : image->hash && find_by_hash(image, name, indexp, symbol);
+}
+
+static int visit_relocations(const DynamicImage *image, uint64_t address, uint64_t size,
+                             DynamicRelocation visit, void *userdata) {
+        uint64_t n = MIN(size / sizeof(Elf64_Rela), (uint64_t)MAX_RELOCATIONS), n_piece;
+        _cleanup_(freep) Elf64_Rela *entries = n ? malloc(RELOCATIONS * sizeof(*entries)) : NULL;
+
+        if (n && !entries)
+                return error_origin(-ENOMEM);
+        for (; n; n -= n_piece, address += n_piece * sizeof(*entries)) {
+                n_piece = MIN(n, (uint64_t)RELOCATIONS);
+                if (!dynamic_image_read(image, address, entries, n_piece * sizeof(*entries)))
+                        return 0;
+                for (uint64_t i = 0; i < n_piece; i++)
+                        visit(userdata, &entries[i]);
+        }
+        return 0;
+}
+
+int dynamic_image_relocations(const DynamicImage *image, DynamicRelocation visit, void *userdata) {
+        int r = visit_relocations(image, image->rela, image->rela_size, visit, userdata);
+
+        return r ? error_fold(r)
+                 : error_fold(visit_relocations(image, image->jmprel, image->jmprel_size, visit, userdata));
 }
 
 bool dynamic_image_search(const DynamicImage *image, uint32_t but, size_t overlap, DynamicVisit visit,

@@ -41,6 +41,11 @@ bool dynamic_image_read(const DynamicImage *image, uint64_t address, void *to, s
 /* The symbol that the file defines under @name. Return: whether there is one; then *indexp, *symbol. */
 bool dynamic_image_find(const DynamicImage *image, const char *name, uint32_t *indexp, Elf64_Sym *symbol);
 
+typedef void (*DynamicRelocation)(void *userdata, const Elf64_Rela *entry);
+
+/* Visits what the dynamic linker writes, as far as it can be read. Return: 0, -ENOMEM. */
+int dynamic_image_relocations(const DynamicImage *image, DynamicRelocation visit, void *userdata);
+
 enum {
         DYNAMIC_CHUNK = 64 << 10,       /* bytes that a search visits at once */
         DYNAMIC_MAX_SEARCH = 64 << 20,  /* bytes of all segments that it reads */

@@ -4,14 +4,10 @@
  * Most files have no PT_TLS, and are done with their program headers. In the
  * others names are looked up (dynamic-symbol.h). Only a file that has the symbol
  * has its relocations read.
- *
- * Relocations are entries of 24 bytes, with the address of the word, symbol and type.
  */
 #include "host/sampling/process/thread-symbol.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "border/abi.h"
@@ -21,8 +17,6 @@
 #include "host/sampling/process/dynamic-symbol.h"
 
 enum {
-        RELOCATIONS = 512,              /* read at once */
-        MAX_RELOCATIONS = 1 << 20,
         NODE_SIZE = 32,                 /* bytes of its variable (node_walk.h); all others are pointers */
 };
 
@@ -69,21 +63,15 @@ static void take_relocation(const Elf64_Rela *entry, uint32_t index, ThreadSymbo
         symbol->slots[symbol->n_slots - 1] = (ThreadSlot){ entry->r_offset, kind, has_symbol };
 }
 
-static int read_relocations(const DynamicImage *image, uint64_t address, uint64_t size, uint32_t index,
-                            ThreadSymbol *symbol) {
-        uint64_t n = MIN(size / sizeof(Elf64_Rela), (uint64_t)MAX_RELOCATIONS), n_piece;
-        _cleanup_(freep) Elf64_Rela *entries = n ? malloc(RELOCATIONS * sizeof(*entries)) : NULL;
+typedef struct Taking {
+        uint32_t index;
+        ThreadSymbol *symbol;
+} Taking;
 
-        if (n && !entries)
-                return error_origin(-ENOMEM);
-        for (; n; n -= n_piece, address += n_piece * sizeof(*entries)) {
-                n_piece = MIN(n, (uint64_t)RELOCATIONS);
-                if (!dynamic_image_read(image, address, entries, n_piece * sizeof(*entries)))
-                        return 0;
-                for (uint64_t i = 0; i < n_piece; i++)
-                        take_relocation(&entries[i], index, symbol);
-        }
-        return 0;
+static void on_relocation(void *userdata, const Elf64_Rela *entry) {
+        const Taking *taking = userdata;
+
+        take_relocation(entry, taking->index, taking->symbol);
 }
 
 /*
@@ -140,7 +128,6 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         uint64_t size_in_block;
         uint32_t index = 0;
         size_t i = 0;
-        int r;
 
         *symbolp = (ThreadSymbol){ 0 };
         if (!dynamic_image_init(&image, fd, data, size) || !image.tls || !dynamic_image_find_tables(&image))
@@ -164,6 +151,5 @@ int thread_symbol_read(int fd, const void *data, uint64_t size, ThreadSymbol *sy
         symbolp->value = symbol.st_value;
         symbolp->block_size = image.tls->p_memsz;
         symbolp->local_offset = local_offset(image.tls, symbol.st_value);
-        r = read_relocations(&image, image.rela, image.rela_size, index, symbolp);
-        return r ? r : read_relocations(&image, image.jmprel, image.jmprel_size, index, symbolp);
+        return error_fold(dynamic_image_relocations(&image, on_relocation, &(Taking){ index, symbolp }));
 }

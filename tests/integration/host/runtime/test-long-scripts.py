@@ -12,11 +12,14 @@ import collections
 import http.client
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import socket
+import struct
 import threading
 import time
+import urllib.request
 
 import otlp_read
 import real_server
@@ -34,6 +37,8 @@ THEIRS = 1000           # of the other profiler, whose timer a busy machine dela
 N = 4000
 CPU_SECONDS = 6
 VICTIMS = tap.SOURCE_DIR / "tests/victims"
+PAGE = VICTIMS / "php/victim-page.php"
+PAGE_CHAIN = ("main", "Cart::total", "array_map", "Cart::{closure}", "burn")
 
 
 def top(shares):
@@ -182,6 +187,95 @@ class Scripts(session.NamingCase):
 
     def test_phpunits_own_tests(self):
         self.beside_excimer("PHPUnit", "victim-phpunit.php", next(self.root.glob("src/phpunit-*/tests")), 60)
+
+    # ---- PHP in servers ----
+
+    def check_page(self, what, ask, *selectors):
+        """Asks for the page from two sides until there are enough samples; all are of its chain."""
+        is_over = threading.Event()
+
+        def browse():
+            while not is_over.is_set():
+                ask()
+
+        ask()
+        run = self.start(*selectors, "--frequency", "999", "--symbols", "local")
+        browsers = [threading.Thread(target=browse, daemon=True) for _ in range(2)]
+        for browser in browsers:
+            browser.start()
+        self.wait_for(run, lambda samples: sum(any(f.name == "burn" for f in s.frames) for s in samples) >= N,
+                      f"{N} samples")
+        is_over.set()
+        for browser in browsers:
+            browser.join(60)
+        result = run.stop()
+        chains = collections.Counter()
+        for sample in result.samples:
+            frames = [f for f in reversed(sample.frames) if f.type == "php"]
+            if any(f.name == "burn" for f in frames):
+                chains[tuple(f.name for f in frames), frames[0].file] += 1
+        print(f"# {what}: {chains.most_common(3)}", flush=True)
+        self.assertEqual(set(chains), {(PAGE_CHAIN, str(PAGE))})
+        self.check_whole(what, result.samples, "php", least=0.98)
+        return result
+
+    def test_pools_of_fpm(self):
+        """A pool is chosen by its user; the script is the file of the outermost function."""
+        home, pools = self.directory(), {"shop": "uucp", "other": "news"}
+        home.chmod(0o711)
+        (home / "fpm.conf").write_text("[global]\nerror_log = /dev/stderr\ndaemonize = no\n" + "".join(
+            f"[{name}]\nlisten = {home}/{name}\nuser = {user}\ngroup = {user}\npm = static\n"
+            "pm.max_children = 2\n"
+            for name, user in pools.items()))
+        child = self.spawn([next(self.root.glob("usr/sbin/php-fpm*")), "-n", "-F", "-y", home / "fpm.conf", "-d",
+                            "zend_extension=opcache"])
+        child.wait_for("ready to handle connections", patience=120)
+        words = {"SCRIPT_FILENAME": str(PAGE), "REQUEST_METHOD": "GET"}
+        words = b"".join(bytes([len(key), len(text)]) + (key + text).encode() for key, text in words.items())
+
+        def record(kind, body):
+            return struct.pack(">BBHHBB", 1, kind, 1, len(body), 0, 0) + body
+
+        def ask(name):
+            with socket.socket(socket.AF_UNIX) as server:
+                server.settimeout(60)
+                server.connect(str(home / name))
+                begin = record(1, struct.pack(">HB5x", 1, 0))
+                server.sendall(begin + record(4, words) + record(4, b"") + record(5, b""))
+                while server.recv(4096):
+                    pass
+
+        def ask_both():
+            for name in pools:
+                ask(name)
+
+        result = self.check_page("FPM", ask_both, "--user", pools["shop"])
+        user = pwd.getpwnam(pools["shop"]).pw_uid
+        self.assertEqual({pathlib.Path(f"/proc/{pid}").stat().st_uid for pid in result.pids}, {user})
+        child.stop(9)
+
+    def test_apaches_module(self):
+        home, (port,) = self.directory(), real_server.free_ports(1)
+        modules = self.root / "usr/lib/apache2/modules"
+        names = ("mpm_prefork", "authz_core", "mime")
+        lines = [f"LoadModule {name}_module {modules}/mod_{name}.so" for name in names]
+        lines += [f"LoadModule php_module {next(modules.glob('libphp8*.so'))}", f"Listen 127.0.0.1:{port}",
+                  f"PidFile {home}/pid", "ErrorLog /dev/stderr", "LogLevel notice", "TypesConfig /etc/mime.types",
+                  f"DocumentRoot {PAGE.parent}", "ServerName localhost", "User uucp", "Group uucp", "StartServers 2",
+                  "MaxRequestWorkers 2", f"Mutex file:{home}", "AddHandler application/x-httpd-php .php",
+                  f"<Directory {PAGE.parent}>", "Require all granted", "</Directory>"]
+        (home / "apache.conf").write_text("\n".join(lines) + "\n")
+        libraries = self.root / "usr/lib/x86_64-linux-gnu"
+        child = self.spawn([self.root / "usr/sbin/apache2", "-DFOREGROUND", "-f", home / "apache.conf"],
+                           env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+        child.wait_for("resuming normal operations", patience=120)
+
+        def ask():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{PAGE.name}", timeout=60) as answer:
+                answer.read()
+
+        self.check_page("Apache", ask, "--comm", "apache2")
+        child.stop()
 
     # ---- Ruby ----
 

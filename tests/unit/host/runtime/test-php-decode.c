@@ -63,6 +63,23 @@ Test(php_decode, the_code_of_8_2_says_where_frame_and_file_are) {
         cr_assert_eq(layout.ops, 88);
 }
 
+/* libphp8.2.so (8.2.32), Apache's module: the same function, at 0x2e6280, begins with a mov */
+Test(php_decode, the_code_of_a_library_reads_where_the_globals_are) {
+        static const uint8_t begin[] = { 0x48, 0x8b, 0x15, 0xb9, 0x56, 0x26, 0x00 };
+        PhpLayout library = { .slot = 0x54b940 };
+        uint8_t code[sizeof(file_name)];
+
+        memcpy(code, file_name, sizeof(code));
+        memcpy(code, begin, sizeof(begin));
+        cr_assert(php_layout_decode(code, sizeof(code), 0x2e6280, 0x564c20, &library));
+        cr_assert_eq(library.current, 488);
+        cr_assert_eq(library.file, 152);
+        library = (PhpLayout){ .slot = 0x54b948 };
+        cr_assert_not(php_layout_decode(code, sizeof(code), 0x2e6280, 0x564c20, &library));
+        library = (PhpLayout){ 0 };
+        cr_assert_not(php_layout_decode(code, sizeof(code), 0x2e6280, 0x564c20, &library));
+}
+
 Test(php_decode, the_code_of_7_4_says_it_by_a_test_of_a_bit) {
         cr_assert(php_layout_decode(file_name_7_4, sizeof(file_name_7_4), 0x293150, 0x4a20e0, &layout));
         cr_assert_eq(layout.current, 488);
