@@ -56,3 +56,17 @@ Test(php_program, a_version_is_read_whole_wherever_it_lies) {
         }
         free(data);
 }
+
+/* Globals are those of a thread there, and have another name. */
+Test(php_program, a_thread_safe_build_is_refused_in_words) {
+        static const char text[] = "X-Powered-By: PHP/8.2.36";
+        char *constants, *data;
+        PhpOpened opened;
+        size_t size;
+
+        data = make_library(&size, &constants);
+        memcpy(constants + AROUND, text, sizeof(text));
+        cr_assert_eq(php_open(-1, data, size, &opened), PHP_OPEN_E_UNKNOWN);
+        cr_assert_str_eq(opened.reason, "PHP 8.2.36: not walked: thread-safe build (ZTS)");
+        free(data);
+}
