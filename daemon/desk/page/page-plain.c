@@ -13,7 +13,7 @@
 
 #include "core/base/util/error.h"
 #include "desk/page/build.h"
-#include "desk/report/plain-name.h"
+#include "core/symbol/function/plain-name.h"
 
 enum { BOTH = 3 };                      /* bits of the two sides */
 

@@ -15,10 +15,11 @@
 
 #include "core/base/data/json-writer.h"
 #include "core/base/util/array.h"
+#include "core/base/util/chance.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "core/symbol/function/plain-name.h"
 #include "desk/report/glossary.h"
-#include "desk/report/plain-name.h"
 #include "desk/report/report-private.h"
 #include "desk/report/sheet.h"
 
@@ -348,24 +349,6 @@ int report_diff_print(const Report *before, const Report *after, const ReportFor
                 glossary_explain_diff(&sheet);
         diff_deinit(&diff);
         return r ? error_fold(r) : 0;
-}
-
-/* Newton's, from above; libm is loaded for nothing else. */
-static double square_root(double value) {
-        double root = MAX(value, 1.0);
-
-        for (int i = 0; i < 64; i++)
-                root = (root + value / root) / 2;
-        return root;
-}
-
-/* Not below the natural logarithm. */
-static double log_bound(uint32_t value) {
-        double bits = 1;
-
-        for (; value > 1; value /= 2)
-                bits++;
-        return bits * 0.6931472;
 }
 
 /*

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "desk/report/plain-name.h"
+#include "core/symbol/function/plain-name.h"
 
 static void check(const char *name, const char *plain) {
         Text text = { 0 };

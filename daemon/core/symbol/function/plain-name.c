@@ -4,7 +4,7 @@
  * Goes through a name once. At each place the first rule that knows what stands there says how much of it is
  * kept and how much is passed over; without a rule a character is kept.
  */
-#include "desk/report/plain-name.h"
+#include "core/symbol/function/plain-name.h"
 
 #include <ctype.h>
 #include <stdbool.h>
