@@ -103,6 +103,7 @@ ROOMS = {
     "host/service/limits": set(),
     "host/service/recorder": set(),
     "host/service/run": {"config", "control", "limits", "recorder"},
+    "host/service/watch": set(),
     "desk/coro/engine": {"trace"},
     "desk/coro/read": {"trace"},
     "desk/coro/trace": set(),

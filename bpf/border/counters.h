@@ -745,6 +745,16 @@
           "spans of a window for which the table of the rules had no room: no rule sees them") \
         X(RECORDER_OPERATIONS_OVER_CAP, "recorder_rules_total", "event=\"operations_over_cap\"", \
           "spans whose operation had no room in the table of what is usual: only the limit on all spans is for them") \
+        X(WATCH_BUILDS_COMPARED, "watch_builds_total", "result=\"compared\"", \
+          "builds that were compared with the one before") \
+        X(WATCH_BUILDS_SLOWER, "watch_builds_total", "result=\"slower\"", \
+          "those of which a function takes more than before") \
+        X(WATCH_SERVICES_OVER_CAP, "watch_services_over_cap_total", "", \
+          "services that found the table of watched ones full: one gave way, or it is not watched") \
+        X(WATCH_FUNCTIONS_OVER_CAP, "watch_functions_over_cap_total", "", \
+          "functions of a window without a row in the sketch of their build: they can be named by none") \
+        X(WATCH_FILES_DROPPED, "watch_files_dropped_total", "", \
+          "files of sketches that made no sense at the start, so that builds from before are not known") \
         X(RECORDER_HOOKS, "recorder_keeps_total", "event=\"by_hook\"", "traces and times that were asked for by recorder-token") \
         X(RECORDER_HOOKS_OVER_RATE, "recorder_keeps_total", "event=\"hooks_over_rate\"", \
           "the same that were refused, beyond 60 a minute") \
