@@ -17,6 +17,7 @@ const Verb *const verbs[] = {
         &verb_contexts,
         &verb_status,
         &verb_keep,
+        &verb_watch,
         &verb_pause,
         &verb_resume,
         &verb_doctor,

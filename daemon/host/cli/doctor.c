@@ -21,6 +21,7 @@ static int run(Cli *cli) {
         doctor_check_rights(&doctor);
         doctor_check_limits(&doctor);
         doctor_check_recorder(&doctor);
+        doctor_check_watch(&doctor);
         doctor_check_place(&doctor);
         doctor_check_shipping(&doctor);
         n_failed = doctor_print(&doctor, &text);

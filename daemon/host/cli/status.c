@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* `status`, `pause` and `resume`: questions to the daemon that runs. */
+/* `status`, `watch`, `pause` and `resume`: questions to the daemon that runs. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,15 +49,23 @@ static const char *page_of(const Config *config) {
         return config->command.json ? "/status.json" : "/status";
 }
 
-static int run_status(Cli *cli) {
+static int show(Cli *cli, const char *page) {
         _cleanup_(text_deinit) Text answer = { 0 };
-        int r = ask(cli, "GET", page_of(&cli->config), &answer);
+        int r = ask(cli, "GET", page, &answer);
 
         if (!r && cli->config.command.json)
                 fputs(answer.data ? answer.data : "", stdout);
         else if (!r)
                 text_print_lines(answer.data ? answer.data : "", stdout);
         return r;
+}
+
+static int run_status(Cli *cli) {
+        return show(cli, page_of(&cli->config));
+}
+
+static int run_watch(Cli *cli) {
+        return show(cli, cli->config.command.json ? "/watch.json" : "/watch");
 }
 
 static int run_pause(Cli *cli) {
@@ -89,6 +97,24 @@ const Verb verb_status = {
                 "--probe ready also while the kernel half is not attached or mappings are not current. They need no port,\n"
                 "so that nobody on the network can make them fail.",
         .run = run_status,
+};
+
+const Verb verb_watch = {
+        .name = "watch",
+        .bit = VERB_STATUS,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "which functions the newest build of a service made slower",
+        .description =
+                "Asks the daemon that runs with --watch-builds 30m what it knows of builds. A service is a user, a control group\n"
+                "(or what owns the pod), service.name and the program; a build is the build id of the program's file, with\n"
+                "service.version. Once both builds have run for that time, the shares that functions have of the CPU time,\n"
+                "without what they call, are compared.\n"
+                "\n"
+                "A function is listed if its share has grown by more than chance and the usual changes of load explain: at\n"
+                "most one of 1,000 comparisons of equal builds has one. The interval holds for all functions together.\n"
+                "Names match without arguments of templates, numbers of lambdas and Rust's hashes.\n",
+        .run = run_watch,
 };
 
 const Verb verb_pause = {

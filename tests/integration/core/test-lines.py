@@ -114,6 +114,7 @@ RUN = {
                      "spanprof run --comm checkout --page-faults", "spanprof run --comm checkout --jfr",
                      "spanprof run --comm checkout --allocated-bytes",
                      "spanprof run --all --crashes", "spanprof run --recorder 10m",
+                     "spanprof run --watch-builds 30m --symbols local",
                      "spanprof run --comm checkout --goroutines 100", "sudo spanprof run --off-cpu --unit shop"),
                     Run(until=SERVICE_READY, says=DELIVERED)),
     "sudo spanprof run --backend parca --endpoint http://localhost:4318": Run(until=SERVICE_READY, says=DELIVERED),
@@ -290,6 +291,7 @@ NOT_RUN = {
     r"spanprof record -p (4711|PID) --jfr .*": "needs a JVM: test-run-recordings.py",
     r"spanprof report --type alloc_space .*": "needs what the line before has recorded",
     r"spanprof keep .*": "needs a daemon with a flight recorder: test-run-recorder.py",
+    r"(sudo )?spanprof watch": "needs a daemon that watches builds: test-run-watch.py",
     r"sudo sysctl -w net\.core\.bpf_jit_enable=1": "is not shown in a network of its own",
     # minutes, gigabytes
     r"(sudo )?\./bootstrap (demo|install|build|cross|static|test( .*)?)": "builds, for minutes. Demo has the demo's half; "

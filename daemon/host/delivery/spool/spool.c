@@ -328,6 +328,9 @@ static bool is_ours(const char *name) {
         /* "uploads": what is known of symbols that were uploaded (host/naming/upload-state.h) */
         if (!strcmp(name, "uploads") || !strcmp(name, "uploads.new"))
                 return true;
+        /* sketches of builds (host/service/watch/watch.h) */
+        if (!strcmp(name, "watch") || !strcmp(name, "watch.new"))
+                return true;
         if (!strcmp(name, "lock") || !strcmp(name, TEMPORARY) || !strcmp(name, SPOOL_DEAD_LETTERS) ||
             !strcmp(name, SPOOL_RETRY_LOCK))
                 return true;

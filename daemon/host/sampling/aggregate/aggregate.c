@@ -52,6 +52,10 @@ void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter
         aggregator->attributes.filter = *filter;
 }
 
+void aggregator_set_note(Aggregator *aggregator, const AttributesNote *note) {
+        aggregator->attributes.note = *note;
+}
+
 /*
  * A thread record that is not valid is one without a span, or one that is being written. A thread that had
  * one at its last sample is most likely on the way to the next.

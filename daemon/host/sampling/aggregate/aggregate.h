@@ -16,6 +16,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/macro.h"
 #include "core/profile/window.h"
+#include "host/sampling/aggregate/attributes.h"
 #include "host/sampling/aggregate/context-attributes.h"
 #include "host/sampling/frames/frames.h"
 #include "host/sampling/context/publication.h"
@@ -55,6 +56,9 @@ Aggregator *aggregator_free(Aggregator *aggregator);
 /* Sets which attributes may be sent; before the first sample. @filter points to borrowed globs. */
 void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter);
 DEFINE_CLEANUP(Aggregator, aggregator_free)
+
+/* Tells of programs of later windows' resources. */
+void aggregator_set_note(Aggregator *aggregator, const AttributesNote *note);
 
 enum {
         _AGGREGATOR_E_SUCCESS,

@@ -655,6 +655,8 @@ int attributes_of_process(Attributes *attributes, Window *window, const Program 
         r = cache_add(&attributes->resources, key, sizeof(key), resource);
         if (!r)
                 r = note_owner(attributes, program, resource);
+        if (!r && attributes->note.note)
+                r = attributes->note.note(attributes->note.userdata, program, resource);
         if (r)
                 return error_fold(r);
         *resourcep = resource;

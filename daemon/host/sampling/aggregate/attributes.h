@@ -32,6 +32,12 @@ typedef struct AttributeOwner {
         uint32_t later;                 /* resource that the process got then; 0 = this is its last */
 } AttributeOwner;
 
+/* Told of each program that a resource of a window is of. Return: 0, -ENOMEM. */
+typedef struct AttributesNote {
+        int (*note)(void *userdata, const Program *program, uint32_t resource); /* NULL = nobody is told */
+        void *userdata;
+} AttributesNote;
+
 typedef struct Attributes {
         AttributeCache sets;                /* struct AttributeKey → attribute set */
         AttributeCache resources;           /* generation and context of a process → resource */
@@ -40,6 +46,7 @@ typedef struct Attributes {
         bool has_later;                     /* some process got another resource */
         ContextAttributes context;
         AttributeFilter filter;
+        AttributesNote note;
         uint64_t window_serial;
 } Attributes;
 

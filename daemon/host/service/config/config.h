@@ -92,6 +92,7 @@ typedef struct ConfigSampling {
         char *hosts;                    /* host_share_parse() */
         uint64_t goroutines;            /* looked at in each process a second; 0 = none */
         bool crashes;                   /* the last stack of a target that a signal ends */
+        uint64_t watch_ns;              /* builds that ran so long are compared; 0 = none is */
         uint64_t recorder_ns;           /* the flight recorder reaches so far back; 0 = there is none */
         uint64_t recorder_frequency;    /* Hz, about: config_ticks_per_sample() */
         uint64_t recorder_slower_ns;    /* spans whose traces are kept; 0 = by this rule none */

@@ -165,6 +165,10 @@ const Option option_table[] = {
           .help = "keep the last stack of a target that a signal ends, with its span, the signal and its "
                   "address, and log a line; SIGTERM, SIGINT and SIGHUP are no crashes" },
 
+        { "watch-builds", 0, OPTION_DURATION, RUN, "sampling", FIELD(sampling.watch_ns), "0", 0, SECONDS(86400),
+          .argument = "TIME", .advanced = true,
+          .help = "compare what functions take in each new build of a service that ran for TIME, as 30m, with the "
+                  "build before, and say which are slower: log, `metrics`, `spanprof watch` (0: none)" },
         { "recorder", 0, OPTION_DURATION, RUN, "sampling", FIELD(sampling.recorder_ns), "0", 0, SECONDS(86400),
           .argument = "TIME", .advanced = true,
           .help = "keep the last TIME in memory at recorder-frequency, 64 MiB at most, for `spanprof keep`: a "

@@ -165,6 +165,12 @@ static int private_page(const ReceiverQuestion *question, Text *page, const char
                 *typep = "application/json";
                 return show(control, metrics_print_json, page);
         }
+        if (!strcmp(method, "GET") && !strcmp(path, "/watch"))
+                return control->daemon.watch(control->daemon.userdata, false, page);
+        if (!strcmp(method, "GET") && !strcmp(path, "/watch.json")) {
+                *typep = "application/json";
+                return control->daemon.watch(control->daemon.userdata, true, page);
+        }
         return public_page(question, page, typep, userdata);
 }
 

@@ -5,9 +5,9 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause and /resume), and the harmless
- * part of it, if wanted, on a port for Prometheus: with a token, POST /recorder/keep/…, too. control-client.c
- * is the client.
+ * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause and
+ * /resume), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
+ * /recorder/keep/…, too. control-client.c is the client.
  */
 
 #include <stdbool.h>
@@ -32,6 +32,8 @@ typedef struct ControlDaemon {
         int (*pause)(void *userdata, bool paused, const char **reasonp);
         /* A page below /recorder, as ReceiverPage; @path: what is behind that. Return: HTTP status. */
         int (*recorder)(void *userdata, bool is_post, const char *path, Text *page, const char **typep);
+        /* What is known of builds. Return: HTTP status. */
+        int (*watch)(void *userdata, bool json, Text *page);
         const Bearer *tokens;           /* tokens that let one ask the recorder to ship; none: nobody */
         void *userdata;
 } ControlDaemon;

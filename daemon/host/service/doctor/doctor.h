@@ -70,6 +70,7 @@ void doctor_check_needs(Doctor *doctor);
 void doctor_check_rights(Doctor *doctor);
 void doctor_check_limits(Doctor *doctor);
 void doctor_check_recorder(Doctor *doctor);
+void doctor_check_watch(Doctor *doctor);
 void doctor_check_place(Doctor *doctor);
 void doctor_check_shipping(Doctor *doctor);
 

@@ -224,6 +224,22 @@ typedef struct DaemonKeeps {
         Bearer tokens;                  /* tokens that let one ask by HTTP, or choose */
 } DaemonKeeps;
 
+/* Of a resource of the open window: its process and build. */
+typedef struct DaemonWatchSlot {
+        uint32_t pid;                   /* 0 = none yet */
+        bool is_mixed;                  /* of several programs */
+        uint64_t start_time_ns;
+        char build[SKETCH_BUILD];       /* "" = not known */
+        char program[WATCH_PROGRAM];
+} DaemonWatchSlot;
+
+/* Builds that are watched: stage-watch.c. */
+typedef struct DaemonWatch {
+        DaemonWatchSlot *slots;         /* by resource */
+        uint32_t room;
+        uint64_t saved_ns;              /* MONOTONIC */
+} DaemonWatch;
+
 struct Daemon {
         const Config *config;
         DaemonTotals *totals;
@@ -236,6 +252,7 @@ struct Daemon {
         DaemonWindow window;
         DaemonWalks walks;
         DaemonKeeps keeps;
+        DaemonWatch watch;
         DaemonOthers others;
         DaemonPause pause;
         DaemonLimits limits;

@@ -216,11 +216,22 @@ static int show_recorder(void *userdata, bool is_post, const char *path, Text *p
         return daemon_recorder_page(userdata, is_post, path, page, typep);
 }
 
+static int show_watch(void *userdata, bool json, Text *page) {
+        const Daemon *daemon = userdata;
+
+        if (!daemon->totals->watch) {
+                text_printf(page, "no builds are watched: set watch-builds = 30m\n");
+                return 404;
+        }
+        (json ? watch_print_json : watch_print)(daemon->totals->watch, page);
+        return 200;
+}
+
 /*
  * A daemon with a sink works for its own process: it tells no service manager, and has no control socket.
  */
 static int open_to_others(Daemon *daemon) {
-        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder,
+        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder, show_watch,
                                       &daemon->keeps.tokens, daemon };
         int r = daemon->sink ? 0
                              : control_new(&daemon->control, daemon->loop.event, daemon->config,
@@ -402,8 +413,10 @@ int daemon_run(Daemon *daemon) {
         }
         daemon->stages.exports = exports_free(daemon->stages.exports);
         add_up(daemon);
-        if (!daemon->stop.is_reload)
+        if (!daemon->stop.is_reload) {
                 daemon->totals->recorder = daemon->stages.recorder = recorder_free(daemon->totals->recorder);
+                daemon->totals->watch = watch_free(daemon->totals->watch);
+        }
         if (r >= 0 && daemon->stop.is_reload)
                 return DAEMON_E_RELOAD;
         r_report = report(daemon);

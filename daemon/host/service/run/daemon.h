@@ -30,6 +30,7 @@
 #include "host/service/control/coverage.h"
 #include "host/service/control/summary.h"
 #include "host/service/recorder/recorder.h"
+#include "host/service/watch/watch.h"
 #include "host/service/run/kernel-files.h"
 
 typedef struct Daemon Daemon;
@@ -77,6 +78,7 @@ typedef struct DaemonTotals {
         EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
         Recorder *recorder;             /* the flight recorder; NULL = there is none */
+        Watch *watch;                   /* sketches of builds; NULL = there are none */
 } DaemonTotals;
 
 /*

@@ -3,6 +3,9 @@
 /*
  * A window's samples by sketch and plain name of the function that had the CPU, the largest first. A block of
  * a sketch has several windows, or, where builds are to be compared after seconds, a window several blocks.
+ *
+ * Names of a new program come a window late. What has names of less than a quarter counts for nothing then:
+ * its functions would seem to have had no share.
  */
 
 #include <errno.h>
@@ -27,7 +30,7 @@ enum {
 /* What a function has of a part of a window. */
 typedef struct Leaf {
         uint64_t serial;                /* of its sketch */
-        uint32_t name;
+        uint32_t name;                  /* MAX_NAMES = others */
         uint32_t n;
 } Leaf;
 
@@ -148,23 +151,46 @@ static int by_size(const void *a, const void *b) {
         return (x->n < y->n) - (x->n > y->n);
 }
 
+static const char *name_of(const Counting *counting, const Leaf *leaf) {
+        return leaf->name < MAX_NAMES ? intern_get(&counting->names, leaf->name)->data : OTHERS;
+}
+
+/* Of @n leaves of one sketch. */
+static bool has_names(const Counting *counting, const Leaf *leaves, uint32_t n) {
+        uint64_t n_all = 0, n_named = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                n_all += leaves[i].n;
+                n_named += *name_of(counting, &leaves[i]) != '[' ? leaves[i].n : 0;
+        }
+        return 4 * n_named >= n_all;
+}
+
+static void feed_sketch(Watch *watch, const Counting *counting, const Leaf *leaves, uint32_t n, uint64_t ns) {
+        Sketch *sketch = watch_sketch(watch, leaves->serial);
+        uint32_t n_without = 0;
+
+        if (!sketch || !has_names(counting, leaves, n))
+                return;
+        for (uint32_t i = 0; i < n; i++) {
+                const char *name = name_of(counting, &leaves[i]);
+
+                n_without += !sketch_add(sketch, sketch_hash(name), name, leaves[i].n);
+        }
+        sketch_pass(sketch, ns, watch->time_ns / SKETCH_ENOUGH_BLOCKS);
+        stat_add(COUNTER_WATCH_FUNCTIONS_OVER_CAP, n_without);
+}
+
 static void feed(Watch *watch, Counting *counting, uint64_t ns) {
-        uint32_t n = counting->keys.n_items, n_without = 0;
+        uint32_t n = counting->keys.n_items, begin = 0;
 
         qsort(counting->leaves, n, sizeof(*counting->leaves), by_size);
-        for (uint32_t i = 0; i < n; i++) {
-                const Leaf *leaf = &counting->leaves[i];
-                const char *name = leaf->name < MAX_NAMES ? intern_get(&counting->names, leaf->name)->data
-                                                           : OTHERS;
-                Sketch *sketch = watch_sketch(watch, leaf->serial);
-
-                if (!sketch)
+        for (uint32_t i = 1; i <= n; i++) {
+                if (i < n && counting->leaves[i].serial == counting->leaves[begin].serial)
                         continue;
-                n_without += !sketch_add(sketch, sketch_hash(name), name, leaf->n);
-                if (i + 1 == n || leaf[1].serial != leaf->serial)
-                        sketch_pass(sketch, ns, watch->time_ns / SKETCH_ENOUGH_BLOCKS);
+                feed_sketch(watch, counting, &counting->leaves[begin], i - begin, ns);
+                begin = i;
         }
-        stat_add(COUNTER_WATCH_FUNCTIONS_OVER_CAP, n_without);
         intern_reset(&counting->keys);
 }
 
