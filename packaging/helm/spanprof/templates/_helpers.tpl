@@ -41,10 +41,30 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $tls := .Values.tls -}}
 {{- if and .Values.headers.values .Values.headers.secret }}{{ fail "headers.values and headers.secret: set one of them; a Secret of yours is not added to" }}{{ end -}}
 {{- if and .Values.podsLabels (not .Values.podsFromApi) }}{{ fail "podsLabels: labels come from the API server; set podsFromApi=true, too" }}{{ end -}}
+{{- with .Values.appArmorProfile }}
+{{- if not .type }}{{ fail "appArmorProfile.type: RuntimeDefault, Unconfined or Localhost" }}{{ end -}}
+{{- if ne (eq .type "Localhost") (not (empty .localhostProfile)) }}{{ fail "appArmorProfile.localhostProfile: the name of a profile of the node, with type Localhost alone" }}{{ end -}}
+{{- end -}}
 {{- if ne (empty $tls.certificate) (empty $tls.key) }}{{ fail "tls.certificate and tls.key: set both, to keys of tls.secret, or neither" }}{{ end -}}
 {{- if and $tls.certificate (not $tls.secret) }}{{ fail "tls.secret: name the Secret whose keys tls.certificate and tls.key are" }}{{ end -}}
 {{- if and $tls.secret (not $tls.ca) (not $tls.certificate) }}{{ fail "tls.ca, tls.certificate: name at least one key of tls.secret" }}{{ end -}}
 {{- if and $tls.secret (hasPrefix "http:" .Values.endpoint) }}{{ fail (print "endpoint: tls.secret is for https, and this is " .Values.endpoint) }}{{ end -}}
+{{- end }}
+
+{{- /* The last four are for the start: it gives its spool away, becomes another user, and keeps the first six alone. */ -}}
+{{- define "spanprof.capabilities" -}}
+["BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "CHECKPOINT_RESTORE", "SYSLOG", "SETUID", "SETGID", "SETPCAP", "CHOWN"{{ if .Values.paranoidNodes }}, "SYS_ADMIN"{{ end }}]
+{{- end }}
+
+{{- /* Kubernetes has a field of the container since 1.30; before, an annotation of the pod. */ -}}
+{{- define "spanprof.appArmorIsField" -}}
+{{- if semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version }}yes{{ end -}}
+{{- end }}
+
+{{- define "spanprof.appArmorAnnotation" -}}
+{{- with .Values.appArmorProfile -}}
+{{- if eq .type "Localhost" }}localhost/{{ .localhostProfile }}{{ else }}{{ ternary "unconfined" "runtime/default" (eq .type "Unconfined") }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{- define "spanprof.exe" -}}

@@ -16,8 +16,8 @@ import tap
 
 CHART = tap.SOURCE_DIR / "packaging/helm/spanprof"
 VERSIONS = ("1.29.0", "1.37.0")         # as in test-container.py
-# of the Prometheus operator, for which kubeconform has no schema here
-OTHERS = ("PodMonitor", "PrometheusRule")
+# of the Prometheus operator and OpenShift, for which kubeconform has no schema here
+OTHERS = ("PodMonitor", "PrometheusRule", "SecurityContextConstraints")
 IMAGE = "image.repository=registry.example/spanprof"    # as in the examples
 KINDS = ("daemonset", "priorityclass", "configmap", "secret", "networkpolicy", "serviceaccount", "clusterrole",
          "clusterrolebinding")
@@ -35,7 +35,8 @@ COMPLETE = {
     "targets": {"publishers": False, "java": False, "python": False, "exe": ["node"], "containers": ["*"], "all": True,
                 "exclude": ["comm=x"]},
     "podsDirectory": "/var/log/others", "podsFromApi": True, "podsLabels": ["team", "app.kubernetes.io/*"],
-    "paranoidNodes": True, "symbols": "local", "frequency": 49,
+    "paranoidNodes": True, "seLinuxOptions": {"type": "spc_t", "level": "s0"}, "openshift": {"scc": True},
+    "appArmorProfile": {"type": "Localhost", "localhostProfile": "profiler"}, "symbols": "local", "frequency": 49,
     "maxCpu": 7, "maxMemory": "256MiB", "config": "[sampling]\ndepth = 64\n",
     "spool": {"hostPath": "/data/spanprof/", "maxBytes": "2GiB"},
     "metrics": {"port": 9999, "podMonitor": True, "runbookUrl": "https://wiki.example/spanprof",
@@ -79,6 +80,11 @@ WRONG = (
     ({"tls": {"secret": "t", "certificate": "c"}}, "tls.certificate and tls.key: set both, to keys of tls.secret"),
     ({"tls": {"certificate": "c", "key": "k"}}, "tls.secret: name the Secret whose keys"),
     ({"tls": {"secret": "t", "ca": ""}}, "tls.ca, tls.certificate: name at least one key of tls.secret"),
+    ({"seLinuxOptions": {"kind": "spc_t"}}, "seLinuxOptions: Additional property kind is not allowed"),
+    ({"openshift": {"scc": "yes"}}, "openshift.scc: Invalid type. Expected: boolean, given: string"),
+    ({"appArmorProfile": {"type": "Off"}}, "appArmorProfile.type must be one of the following"),
+    ({"appArmorProfile": {"type": "Localhost"}}, "appArmorProfile.localhostProfile: the name of a profile of the node"),
+    ({"appArmorProfile": {"type": "Unconfined", "localhostProfile": "x"}}, "with type Localhost alone"),
     ({"podsLabels": ["team"]}, "podsLabels: labels come from the API server; set podsFromApi=true, too"),
     ({"tls": {"secret": "t"}}, "endpoint: tls.secret is for https, and this is http://otel-collector.monitoring:4318"),
 )
@@ -101,7 +107,7 @@ def with_value(values, path, value):
     return {**values, path[0]: with_value(values[path[0]], path[1:], value) if path[1:] else value}
 
 
-NESTED = ("image", "headers", "tls", "targets", "spool", "metrics", "priorityClass")
+NESTED = ("image", "headers", "tls", "targets", "openshift", "spool", "metrics", "priorityClass")
 
 
 class Chart(tap.TestCase):
@@ -120,11 +126,11 @@ class Chart(tap.TestCase):
         return self.run_command([tap.BUILD_DIR / "helm", *arguments],
                                 env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")})
 
-    def render(self, values, release="profiler", namespace="observed"):
+    def render(self, values, release="profiler", namespace="observed", version=VERSIONS[0]):
         """What Helm says of the chart with these values."""
         path = self.directory() / "values.yaml"
         path.write_text(json.dumps(values))
-        return self.helm("template", release, CHART, "--namespace", namespace, "--kube-version", VERSIONS[0],
+        return self.helm("template", release, CHART, "--namespace", namespace, "--kube-version", version,
                          "--values", path)
 
     def objects(self, values, **where):
@@ -184,22 +190,29 @@ class Chart(tap.TestCase):
             done = self.helm("lint", "--strict", CHART, *(w for v in (IMAGE, *values) for w in ("--set", v)))
             self.assertEqual(done.returncode, 0, done.stdout)
 
+    def conforms(self, location, version, objects):
+        """What kubeconform says of objects of a cluster of this version."""
+        path = self.directory() / "objects.yaml"
+        path.write_text(self.yaml.safe_dump_all(d for d in objects if d["kind"] not in OTHERS))
+        return self.run_command([tap.BUILD_DIR / "kubeconform", "-strict", "-kubernetes-version", version,
+                                 "-schema-location", location, path])
+
     def test_what_it_makes_follows_the_api(self):
         location = f"{self.schemas()}/{{{{ .NormalizedKubernetesVersion }}}}/{{{{ .ResourceKind }}}}" \
             "{{ .KindSuffix }}.json"
         made = [self.make(*values) for values in ((), EVERYTHING, ("spool.hostPath=", "metrics.from=",
                                                                    "priorityClass.create=false"))]
         for objects in (*made, self.objects(COMPLETE), self.objects(SECOND)):
-            path = self.directory() / "objects.yaml"
-            path.write_text(self.yaml.safe_dump_all(d for d in objects if d["kind"] not in OTHERS))
             for version in VERSIONS:
-                command = [tap.BUILD_DIR / "kubeconform", "-strict", "-kubernetes-version", version,
-                           "-schema-location", location]
-                done = self.run_command([*command, path])
+                done = self.conforms(location, version, objects)
                 self.assertEqual(done.returncode, 0, done.stdout)
             self.of(objects, "DaemonSet")["spec"]["template"]["spec"]["hostPid"] = True
-            path.write_text(self.yaml.safe_dump_all(objects[:]))
-            self.assertNotEqual(self.run_command([*command, path]).returncode, 0, "it finds a misspelt key")
+            self.assertNotEqual(self.conforms(location, version, objects).returncode, 0, "it finds a misspelt key")
+        # of a newer cluster, whose containers have a field that 1.29 does not know
+        objects = self.objects(COMPLETE, version=VERSIONS[1])
+        answers = [self.conforms(location, version, objects) for version in VERSIONS]
+        self.assertEqual([done.returncode for done in answers], [1, 0], answers)
+        self.assertIn("'appArmorProfile' not allowed", answers[0].stdout)
 
     def test_its_configuration_is_taken(self):
         both = "publishers = on\nexe = java, python, python[23]*\n"
@@ -283,6 +296,51 @@ class Chart(tap.TestCase):
         shipped = self.yaml.safe_load((CHART / "files/spanprof.rules.yaml").read_text())
         self.assertEqual(rules, shipped["groups"])
         self.assertIn("endpoint: where profiles go", self.make("endpoint=", expect=1))
+
+    def test_selinux_and_apparmor_reach_the_container(self):
+        """Of AppArmor by an annotation of the pod, where the cluster has no field for it."""
+        annotation = "container.apparmor.security.beta.kubernetes.io/spanprof"
+        for profile, text in (({}, None), ({"type": "Unconfined"}, "unconfined"),
+                              ({"type": "RuntimeDefault"}, "runtime/default"),
+                              (COMPLETE["appArmorProfile"], "localhost/profiler")):
+            values = {**COMPLETE, "appArmorProfile": profile}
+            for version, field, expected in ((VERSIONS[0], None, text), ("1.30.0", profile or None, None),
+                                             (VERSIONS[1], profile or None, None)):
+                pod = self.of(self.objects(values, version=version), "DaemonSet")["spec"]["template"]
+                container = pod["spec"]["containers"][0]
+                self.assertEqual(container["name"], annotation.split("/")[1])
+                self.assertEqual(container["securityContext"].get("appArmorProfile"), field)
+                self.assertEqual(pod["metadata"]["annotations"].get(annotation), expected)
+                self.assertEqual(container["securityContext"]["seLinuxOptions"], COMPLETE["seLinuxOptions"])
+
+    def test_openshift_s_constraints_allow_what_the_pod_asks_for(self):
+        """And no more of what makes a container strong: in the words of each, one beside the other."""
+        for values in (COMPLETE, {**COMPLETE, "paranoidNodes": False, "podsFromApi": False, "podsLabels": []}):
+            objects = self.objects(values)
+            constraints = self.of(objects, "SecurityContextConstraints")
+            account = self.of(objects, "ServiceAccount")["metadata"]
+            pod = self.of(objects, "DaemonSet")["spec"]["template"]["spec"]
+            context = pod["containers"][0]["securityContext"]
+            self.assertEqual(pod["serviceAccountName"], account["name"])
+            self.assertEqual((constraints["users"], constraints["groups"]),
+                             ([f"system:serviceaccount:{account['namespace']}:{account['name']}"], []))
+            self.assertEqual(constraints["allowedCapabilities"], context["capabilities"]["add"])
+            self.assertEqual(constraints["requiredDropCapabilities"], context["capabilities"]["drop"])
+            self.assertEqual(constraints["seccompProfiles"], [context["seccompProfile"]["type"].lower()])
+            ports = pod["containers"][0]["ports"]
+            for allowed, asked in (("allowPrivilegedContainer", context["privileged"]),
+                                   ("allowPrivilegeEscalation", context["allowPrivilegeEscalation"]),
+                                   ("readOnlyRootFilesystem", context["readOnlyRootFilesystem"]),
+                                   ("allowHostPID", pod["hostPID"]), ("allowHostIPC", pod.get("hostIPC", False)),
+                                   ("allowHostNetwork", pod.get("hostNetwork", False)),
+                                   ("allowHostPorts", any("hostPort" in port for port in ports))):
+                self.assertEqual(constraints[allowed], asked, allowed)
+            kinds = {key for volume in pod["volumes"] for key in volume if key != "name"}
+            # projected: the account's token
+            self.assertLessEqual(kinds | {"projected"}, set(constraints["volumes"]))
+            self.assertTrue(constraints["allowHostDirVolumePlugin"])
+            self.assertFalse([d for d in objects if d["kind"] == "ClusterRole"] and not values["podsFromApi"])
+        self.assertFalse({"SecurityContextConstraints", "ServiceAccount"} & {d["kind"] for d in self.make()})
 
     def test_each_value_is_known_described_and_changes_what_is_made(self):
         default = self.yaml.safe_load((CHART / "values.yaml").read_text())
