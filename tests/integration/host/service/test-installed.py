@@ -8,6 +8,7 @@ import oracle
 oracle.enter()
 
 import contextlib
+import gzip
 import json
 import pathlib
 import re
@@ -16,6 +17,7 @@ import sys
 
 import installed
 import otlp_read
+import packages
 import session
 import tap
 
@@ -50,6 +52,17 @@ class Table(tap.TestCase):
                 known = any(way in names for names in (installed.LOOKS, installed.STEPS, installed.ATTEMPTS,
                                                        installed.SETTINGS, tap.SCRIPTS))
                 self.assertTrue(known, f"{line}: {way}")
+
+
+class Package(tap.TestCase):
+    def test_has_debian_s_changelog_for_apt_and_ours_beside_it(self):
+        tree = self.directory()
+        self.run_command(["dpkg-deb", "--extract", packages.of("spanprof"), tree], expect=0)
+        theirs, ours = (gzip.decompress((tree / "usr/share/doc/spanprof" / name).read_bytes()).decode()
+                        for name in ("changelog.gz", "CHANGELOG.md.gz"))
+        self.assertRegex(theirs, r"^spanprof \(\S+\) \w+; urgency=")
+        self.assertIn("CHANGELOG.md.gz", theirs)
+        self.assertEqual(ours, (tap.SOURCE_DIR / "CHANGELOG.md").read_text())
 
 
 class Installed(session.TestCase):
