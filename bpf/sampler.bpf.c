@@ -198,23 +198,54 @@ static __attribute__((noinline)) void lost_note(const struct abi_sample *sample)
 }
 
 /*
- * Whether the entry that is counted last is between two that are exported: of each CPU's entries, every
- * setting_ticks_per_sample-th is. So the exported ones are what a slower clock would have taken.
+ * Counts a tick on a target, and says of which kind it is, 0 = it is left out. Of each CPU's entries every
+ * ticks_per_sample-th is exported: so these are what a slower clock would have taken. Of a boosted process
+ * all are. A global function, as rows_rule(): verified once, and its ways are one for the caller. @flags:
+ * ABI_PROCESS_*.
  */
-static __always_inline bool fine_is_due(const struct counters *counters) {
-        return setting_ticks_per_sample > 1 && !faults_is_one(counters) &&
-                counters->values[COUNTER_SAMPLER_ENTRIES] % setting_ticks_per_sample;
+__attribute__((noinline)) uint32_t tick_kind(uint32_t flags) {
+        struct counters *counters = counters_get();
+        uint32_t n_ticks = ticks_per_sample;
+
+        if (!counters)
+                return 0;
+        if (n_ticks > 1 && flags & ABI_PROCESS_BOOSTED) {
+                counters->values[COUNTER_TICKS]++;
+                counters->values[COUNTER_BOOST_TICKS]++;
+                return ABI_KIND_BOOST;
+        }
+        if (n_ticks > 1 && counters->values[COUNTER_SAMPLER_ENTRIES] % n_ticks) {
+                counters->values[COUNTER_FINE_TICKS] += setting_recorder;
+                return setting_recorder ? ABI_KIND_FINE : 0;
+        }
+        counters->values[COUNTER_TICKS]++;
+        return ABI_KIND_CPU;
 }
 
 static __always_inline bool fine_is_one(const struct abi_sample *sample) {
-        return setting_ticks_per_sample > 1 && sample->kind == ABI_KIND_FINE;
+        return setting_recorder && sample->kind == ABI_KIND_FINE;
 }
 
-/* The other half of the ring is for samples that are exported. */
+/* The other half of the ring is for samples that others would have, too. */
 static __always_inline bool fine_finds_no_room(void) {
         uint64_t n_used = bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA);
 
         return 2 * n_used > bpf_ringbuf_query(&samples, BPF_RB_RING_SIZE);
+}
+
+static __always_inline void count_no_room(const struct scratch *scratch, bool is_undecided,
+                                          struct counters *counters) {
+        if (faults_words(scratch)) {
+                counters->values[COUNTER_FAULT_SAMPLES_RING_FULL]++;
+                return;
+        }
+        if (fine_is_one(&scratch->sample)) {
+                counters->values[COUNTER_FINE_RING_FULL]++;
+                return;
+        }
+        counters->values[COUNTER_LOST_RING_FULL]++;
+        lost_note(&scratch->sample);
+        counters->values[COUNTER_UNDECIDED_LOST] += is_undecided;
 }
 
 /* Sends exactly the bytes that are used. A fine tick that calls the daemon goes in any case. */
@@ -230,23 +261,9 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
         }
         size = n * sizeof(uint64_t) + attributes_part(scratch, n, counters);
         size += sizeof(scratch->sample) + task_part(scratch, size / sizeof(uint64_t));
-        if (fine_is_one(&scratch->sample) && !scratch->calls && fine_finds_no_room()) {
-                counters->values[COUNTER_FINE_RING_FULL]++;
-                return;
-        }
-        if (bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls))) {
-                if (faults_words(scratch)) {
-                        counters->values[COUNTER_FAULT_SAMPLES_RING_FULL]++;
-                        return;
-                }
-                if (fine_is_one(&scratch->sample)) {
-                        counters->values[COUNTER_FINE_RING_FULL]++;
-                        return;
-                }
-                counters->values[COUNTER_LOST_RING_FULL]++;
-                lost_note(&scratch->sample);
-                counters->values[COUNTER_UNDECIDED_LOST] += is_undecided;
-        }
+        if ((scratch->sample.kind >= ABI_KIND_FINE && !scratch->calls && fine_finds_no_room()) ||
+            bpf_ringbuf_output(&samples, &scratch->sample, size, wake_for_sample(counters, scratch->calls)))
+                count_no_room(scratch, is_undecided, counters);
 }
 
 /* For the CPU time of spans (wait-run.bpf.h). A context that cannot be read says nothing of it. */
@@ -265,7 +282,7 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
         struct scratch *scratch;
         struct recent *recent;
         uint32_t zero = 0;
-        bool is_fine;
+        uint32_t kind;
 
         PART(BEGIN);
         if (!counters)
@@ -284,14 +301,12 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                 return 0;
         process = &recent->row;
 
-        is_fine = fine_is_due(counters);
-        if (is_fine)
-                counters->values[COUNTER_FINE_TICKS]++;
-        else
-                counters->values[COUNTER_TICKS] += !faults_is_one(counters);
+        kind = faults_is_one(counters) ? ABI_KIND_FAULT : tick_kind(process->flags);
+        if (!kind)
+                return 0;
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch) {
-                if (is_fine)
+                if (kind == ABI_KIND_FINE)
                         counters->values[COUNTER_FINE_RING_FULL]++;
                 else
                         counters->values[COUNTER_LOST_KERNEL_INTERNAL] += !faults_is_one(counters);
@@ -301,8 +316,8 @@ static __always_inline int take_sample(const volatile uint64_t *context, bool ru
                      recent->has_one_id ? task->pid : identity_innermost(task));
         if (faults_is_one(counters))
                 faults_begin(scratch, counters);
-        else if (is_fine)
-                scratch->sample.kind = ABI_KIND_FINE;
+        else
+                scratch->sample.kind = (uint8_t)kind;
         fetch_ahead(recent);
         PART(HEAD);
         context_read(process, scratch);

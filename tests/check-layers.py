@@ -98,7 +98,7 @@ ROOMS = {
     "host/sampling/walks": {"aggregate", "context", "discover", "process", "runtime", "sample", "unwind/tables",
         "unwind/walk"},
     "host/service/config": set(),
-    "host/service/control": {"config", "recorder", "run"},
+    "host/service/control": {"config", "limits", "recorder", "run"},
     "host/service/doctor": {"config", "control", "limits", "recorder", "run"},
     "host/service/limits": set(),
     "host/service/recorder": set(),

@@ -63,6 +63,7 @@ enum abi_kind {
         ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
         ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
         ABI_KIND_FINE = 7,              /* as CPU; a tick between two of those, for the recorder alone */
+        ABI_KIND_BOOST = 8,             /* as CPU; a tick of a boosted process, which has all of them */
 };
 
 /*
@@ -195,6 +196,7 @@ enum {
         ABI_PROCESS_REPLACED = 1 << 2,
         /* the daemon has not read who it is: its next sample is its first one (start.bpf.h) */
         ABI_PROCESS_UNREAD = 1 << 3,
+        ABI_PROCESS_BOOSTED = 1 << 4,   /* each tick is exported, and not one of `ticks_per_sample` */
 };
 
 /*

@@ -128,6 +128,8 @@
           "entries of the sampler on a target for the flight recorder alone, with --recorder: not in ticks_total") \
         X(FINE_RING_FULL, "recorder_ticks_total", "event=\"ring_full\"", \
           "the same that found the ring to the daemon half full: they leave the rest to other samples") \
+        X(BOOST_TICKS, "boost_ticks_total", "", \
+          "entries of the sampler on a process of `spanprof boost`: they are in ticks_total, too") \
         X(WAITS, "waits_total", "event=\"begun\"", "times that a thread of a target left its CPU, with --off-cpu") \
         X(WAITS_WALKED, "waits_total", "event=\"walked\"", "waits whose stack was drawn and walked") \
         X(WAITS_WALKED_LATE, "waits_total", "event=\"walked_late\"", \
@@ -762,6 +764,12 @@
           "the same that were refused, beyond 60 a minute") \
         X(RECORDER_HOOKS_UNAUTHORIZED, "recorder_keeps_total", "event=\"unauthorized\"", \
           "the same without a token of recorder-token: refused") \
+        X(BOOSTS, "boosts_total", "event=\"asked\"", "times that `spanprof boost` was asked for") \
+        X(BOOSTS_REFUSED, "boosts_total", "event=\"refused\"", \
+          "the same that were refused: for want of a target or a place, or as max-cpu holds the rate") \
+        X(BOOSTS_CUT, "boosts_total", "event=\"cut\"", "boosts that ended before their time, for max-cpu or max-export-rate") \
+        X(RECORDER_HELD, "recorder_held_total", "", \
+          "times that max-cpu left the flight recorder no more samples than the export has") \
         X(RECORDER_SHIPPED, "recorder_shipped_events_total", "", \
           "samples and waits that went from the recorder to the receivers: not in samples_delivered_total") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \

@@ -36,8 +36,8 @@ const volatile bool setting_kernel_stacks = false;
 const volatile bool setting_watch_targets = false;
 const volatile bool setting_watch_non_targets = false;
 
-/* Ticks of a CPU from one of kind CPU to the next: those between are FINE. 1 = there are none. */
-const volatile uint32_t setting_ticks_per_sample = 1;
+/* Whether ticks between two of kind CPU are FINE; else they are left out. */
+const volatile bool setting_recorder = false;
 
 /* Whether ticks tell offcpu.bpf.c which spans they have met (run-ticks.bpf.h). */
 const volatile bool setting_run_ticks = false;
@@ -95,6 +95,9 @@ volatile uint32_t daemon_hears SETTINGS_SHARED = 0;
  * and who marks a row as replaced (spaces.bpf.h).
  */
 volatile uint64_t rows_version SETTINGS_SHARED = 1;
+
+/* Ticks of a CPU from one of kind CPU to the next. 1 = there is none between. The daemon sets it. */
+volatile uint32_t ticks_per_sample SETTINGS_SHARED = 1;
 
 /* There is a process with a runtime, and sample_runtimes is there to walk it. The daemon sets it. */
 volatile uint32_t runtimes_on SETTINGS_SHARED = 0;

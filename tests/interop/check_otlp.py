@@ -20,7 +20,7 @@ A problem is a line "RULE: where: what"; the rules:
     keys       no key twice in a list of attributes; each has a key and a value
     strindex   no string indexes in attributes: older readers lose them
     present    Resource, Scope, sample_type, period_type; nothing empty is sent
-    types      one Profile per sample type; samples of one identity are merged
+    types      one Profile per sample type and period; samples of one identity are merged
     shape      samples of a profile are alike: one value, or times, or as many of both
     range      times lie in [time_unix_nano, + duration_nano), duration > 0
     mapping    start < limit or both 0; addresses inside; a build id as plain string; lines and columns ≥ 0
@@ -312,7 +312,7 @@ class Checker:
             if not scope.profiles:
                 self.problem("present", inner, "no profiles")
             for j, profile in enumerate(scope.profiles):
-                types[self.check_profile(profile, f"{inner}.profiles[{j}]")] += 1
+                types[self.check_profile(profile, f"{inner}.profiles[{j}]"), profile.period] += 1
         for names, n in types.items():
             if n > 1:
                 self.problem("types", where, f"{n} profiles of type {names}")

@@ -312,7 +312,7 @@ static bool is_profile_full(const Encoder *encoder, Position at, size_t pprof_by
 
 /* Counts the events of the sample that was filled last. */
 static uint64_t counted_events(const Encoder *encoder, uint32_t profile) {
-        return encoder->options->count_cpu && encoder->profiles[profile].profile->type != PROFILE_CPU
+        return encoder->options->count_cpu && !profile_is_cpu(encoder->profiles[profile].profile->type)
                 ? 0
                 : encoder->sample.n_events;
 }

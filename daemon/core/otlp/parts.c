@@ -37,7 +37,7 @@ Shape shape_choose(const Window *window, uint32_t profile, bool timestamps) {
         bool ones = true;
 
         if (!timestamps ||
-            (row->type != PROFILE_CPU && row->type != PROFILE_OFF_CPU && row->type != PROFILE_SUSPENDED &&
+            (!profile_is_cpu(row->type) && row->type != PROFILE_OFF_CPU && row->type != PROFILE_SUSPENDED &&
              row->type != PROFILE_WAKER && row->type != PROFILE_CRASHES && row->type != PROFILE_OTHER))
                 return SHAPE_VALUE;
         for (uint32_t i = 0; i < row->n_samples; i++) {
@@ -49,7 +49,7 @@ Shape shape_choose(const Window *window, uint32_t profile, bool timestamps) {
         }
         if (ones)
                 return SHAPE_TIMES;
-        return row->type == PROFILE_CPU ? SHAPE_VALUE : SHAPE_TIMES_VALUES;
+        return profile_is_cpu(row->type) ? SHAPE_VALUE : SHAPE_TIMES_VALUES;
 }
 
 void resource_part_fill(ResourcePart *part, const Window *window, uint32_t resource) {

@@ -466,17 +466,21 @@ static void check_profile_id(Check *check, const Place *here, const ProtobufCBin
                 check_error(check, here, "profile_id", VALIDATE_ID, "is that of an earlier profile");
 }
 
-static void check_one_of_a_type(Check *check, const Place *here, TypeNames names) {
+/* Of two rates at which a resource was sampled, each has a profile of its own. */
+static void check_one_of_a_type(Check *check, const Place *here, TypeNames names, int64_t period) {
         size_t n = strlen(names.type) + 1, m = strlen(names.unit) + 1;
-        uint8_t *key = check_reserve(check, n + m);
+        size_t size = n + m + sizeof(period);
+        uint8_t *key = check_reserve(check, size);
 
         if (!key || (n == 1 && m == 1))
                 return;
         memcpy(key, names.type, n);
         memcpy(key + n, names.unit, m);
-        if (check_seen(check, &check->types, key, n + m) >= 0)
+        memcpy(key + n + m, &period, sizeof(period));
+        if (check_seen(check, &check->types, key, size) >= 0)
                 check_error(check, here, NULL, VALIDATE_TYPES,
-                            "the resource has a profile of type %.60s/%.60s already", names.type, names.unit);
+                            "the resource has a profile of type %.60s/%.60s and this period already", names.type,
+                            names.unit);
 }
 
 static void check_profile(Check *check, const Place *here, const OtlpProfile *profile) {
@@ -491,7 +495,7 @@ static void check_profile(Check *check, const Place *here, const OtlpProfile *pr
         if (!profile->duration_nano)
                 check_error(check, here, "duration_nano", VALIDATE_RANGE, "is not set");
         check_profile_id(check, here, &profile->profile_id);
-        check_one_of_a_type(check, here, type);
+        check_one_of_a_type(check, here, type, profile->period);
         if (!profile->n_samples)
                 check_error(check, here, NULL, VALIDATE_PRESENT, "no samples");
         shapes = check_samples(check, here, profile);

@@ -213,7 +213,7 @@ static int add_sample(Reshape *reshape, const WindowSample *old, uint32_t profil
 
 static void count_lost(Reshape *reshape, const WindowProfile *profile, uint64_t n) {
         reshape->lost.n_events += n;
-        reshape->lost.n_cpu += profile->type == PROFILE_CPU ? n : 0;
+        reshape->lost.n_cpu += profile_is_cpu(profile->type) ? n : 0;
 }
 
 /* ---- profiles ---- */
@@ -258,9 +258,12 @@ static int open_profile(Reshape *reshape, const WindowProfile *old, uint32_t *pr
         r = r ? r : remap_profile_names(&reshape->remap, &old->names, &names);
         if (!r && plain)
                 r = plain_names(reshape, &names);
-        if (plain && old->type != PROFILE_CPU && old->type != PROFILE_OFF_CPU)
+        if (plain && !profile_is_cpu(old->type) && old->type != PROFILE_OFF_CPU)
                 period = MAX(period, (int64_t)1);
-        r = r ? r : window_profile_named(reshape->into, resource, &names, period, profilep);
+        if (!r && old->type == PROFILE_BOOST)
+                r = window_profile(reshape->into, resource, old->type, profilep);
+        else
+                r = r ? r : window_profile_named(reshape->into, resource, &names, period, profilep);
         if (r)
                 return r;
         if (!window_get_profile(reshape->into, *profilep)->period)

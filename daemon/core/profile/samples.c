@@ -36,6 +36,7 @@ static const struct {
         [PROFILE_PAGE_FAULTS] = { "page_faults", "count", "page_faults", "count" },
         [PROFILE_CRASHES] = { "crashes", "count", "crashes", "count" },
         [PROFILE_FINE] = { "spanprof.fine", "count", "cpu", "nanoseconds" },
+        [PROFILE_BOOST] = { "samples", "count", "cpu", "nanoseconds" },
         [PROFILE_SUSPENDED] = { "suspended", "nanoseconds", "suspended", "nanoseconds" },
 };
 
@@ -90,7 +91,7 @@ static void make_id(Window *window, uint32_t index, uint8_t *id) {
 
 static int add_profile(Window *window, uint32_t resource, ProfileType type, const WindowProfileNames *names,
                        uint32_t *indexp) {
-        ProfileKey key = { .resource = resource, .names = *names };
+        ProfileKey key = { .resource = resource, .names = *names, .is_boost = type == PROFILE_BOOST };
         uint32_t n = window->tables.profile_keys.n_items, index;
         WindowProfile *profile;
         int r;

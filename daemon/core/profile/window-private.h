@@ -63,6 +63,7 @@ typedef struct Resource {
 typedef struct ProfileKey {
         uint32_t resource;
         WindowProfileNames names;
+        uint32_t is_boost;              /* bool: PROFILE_BOOST has the names of PROFILE_CPU */
 } ProfileKey;
 
 /* Each holds its empty row at 0, except profile_keys and samples. */

@@ -133,9 +133,16 @@ typedef enum ProfileType {
         PROFILE_CRASHES,                /* crashes/count; period the same, 1 */
         /* ticks between those of PROFILE_CPU, which they become in the flight recorder: never encoded */
         PROFILE_FINE,
+        /* as PROFILE_CPU in all but its period: a profile beside that of the same resource */
+        PROFILE_BOOST,
         PROFILE_OTHER,                  /* whatever window_profile_named() was told */
         PROFILE_N_TYPES = PROFILE_OTHER,
 } ProfileType;
+
+/* Whether samples are the ticks that count. */
+static inline bool profile_is_cpu(ProfileType type) {
+        return type == PROFILE_CPU || type == PROFILE_BOOST;
+}
 
 /* Before the type of what the flight recorder has shipped. */
 #define PROFILE_KEPT "kept_"

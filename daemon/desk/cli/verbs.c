@@ -18,6 +18,7 @@ const Verb *const verbs[] = {
         &verb_status,
         &verb_keep,
         &verb_watch,
+        &verb_boost,
         &verb_pause,
         &verb_resume,
         &verb_doctor,

@@ -60,7 +60,7 @@ struct Cli {
 extern const Verb *const verbs[];
 extern const Verb verb_record, verb_top, verb_stacks, verb_heap;
 extern const Verb verb_coro, verb_corotracer;
-extern const Verb verb_status, verb_keep, verb_watch, verb_pause, verb_resume, verb_doctor;
+extern const Verb verb_status, verb_keep, verb_watch, verb_boost, verb_pause, verb_resume, verb_doctor;
 extern const Verb verb_run, verb_targets, verb_contexts, verb_report, verb_convert, verb_receive,
         verb_validate, verb_spool, verb_config, verb_help, verb_version;
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* `status`, `watch`, `pause` and `resume`: questions to the daemon that runs. */
+/* `status`, `watch`, `pause`, `resume` and `boost`: questions to the daemon that runs. */
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "host/cli/cli.h"
+#include "host/service/config/option.h"
 #include "host/service/control/control.h"
 
 static const char *path_of(const Cli *cli) {
@@ -84,6 +89,53 @@ static int run_resume(Cli *cli) {
         return STATUS_FAILURE;
 }
 
+/* Files and the environment have these for the daemon, not for us. */
+static bool is_asked(const Cli *cli, const char *name) {
+        const Option *option = option_find(name, strlen(name));
+
+        return cli->config.origins[option_index(option)].level == CONFIG_COMMAND_LINE;
+}
+
+static void append_escaped(Text *page, const char *text) {
+        for (; *text; text++)
+                text_printf(page, isalnum((unsigned char)*text) || strchr("-_.:@*", *text) ? "%c" : "%%%02X",
+                            (unsigned char)*text);
+}
+
+/* Return: 0, STATUS_USAGE. */
+static int make_page(const Cli *cli, Text *page) {
+        const Config *config = &cli->config;
+        const bool has_unit = is_asked(cli, "unit"), has_process = config->filter.processes.n_items;
+        uint64_t pid;
+
+        if (has_unit == has_process || (has_unit && config->targets.units.n_items != 1) ||
+            (has_process && (config->filter.processes.n_items != 1 ||
+                             text_u64(config->filter.processes.items[0], INT32_MAX, &pid)))) {
+                log_error("boost what? one --unit NAME, or one --process PID (`spanprof boost --help`)");
+                return STATUS_USAGE;
+        }
+        if (!is_asked(cli, "frequency")) {
+                log_error("how often? --frequency HZ, as 499 (`spanprof boost --help`)");
+                return STATUS_USAGE;
+        }
+        text_printf(page, has_unit ? "/boost/unit/" : "/boost/process/");
+        append_escaped(page, has_unit ? config->targets.units.items[0] : config->filter.processes.items[0]);
+        text_printf(page, "/frequency/%" PRIu64 "/for/%" PRIu64, config->sampling.frequency,
+                    config->command.boost_ns / NS_PER_SEC);
+        return page->failed ? error_origin(-ENOMEM) : 0;
+}
+
+static int run_boost(Cli *cli) {
+        _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
+        int r = make_page(cli, &page);
+
+        if (!r)
+                r = ask(cli, "POST", page.data, &answer);
+        if (!r)
+                text_print_lines(answer.data ? answer.data : "", stdout);
+        return r < 0 ? STATUS_FAILURE : r;
+}
+
 const Verb verb_status = {
         .name = "status",
         .bit = VERB_STATUS,
@@ -138,4 +190,24 @@ const Verb verb_resume = {
         .description =
                 "Fails if something else keeps sampling off: /etc/spanprof/disabled, or the limit on memory.",
         .run = run_resume,
+};
+
+const Verb verb_boost = {
+        .name = "boost",
+        .bit = VERB_BOOST,
+        .arguments = "",
+        .reads_files = true,
+        .summary = "sample some processes more often for a while",
+        .description =
+                "Asks the daemon that runs, by its control socket. The processes of a unit (its later ones, too), or one, are\n"
+                "sampled at --frequency, 1000 Hz at most, for 10 minutes at most. All others are sampled as before. Each\n"
+                "profile has the period of its own samples, so shares of CPU time stay right. Four boosts at a time have one\n"
+                "rate, the highest; with a flight recorder it is at least that of the recorder.\n"
+                "\n"
+                "A boost ends by itself, with a reload, and before max-cpu or max-export-rate lower the frequency of all.\n"
+                "`spanprof status` shows what is boosted, and until when. One more of the same unit or process replaces it.\n"
+                "\n"
+                "  spanprof boost --unit shop --frequency 499 --for 60s\n"
+                "  spanprof boost --process 812 --frequency 499\n",
+        .run = run_boost,
 };

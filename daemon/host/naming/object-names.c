@@ -1109,7 +1109,7 @@ void object_names_count(const ObjectNames *names, const Window *window) {
         for (uint32_t i = 0; i < window_n_profiles(window); i++) {
                 const WindowProfile *profile = window_get_profile(window, i);
 
-                for (uint32_t j = 0; profile->type == PROFILE_CPU && j < profile->n_samples; j++) {
+                for (uint32_t j = 0; profile_is_cpu(profile->type) && j < profile->n_samples; j++) {
                         WindowSample sample;
                         WindowFrame frame;
                         FrameWord leaf;

@@ -290,6 +290,7 @@ NOT_RUN = {
     r"dmesg \| grep perf": "the kernel's messages may be none",
     r"spanprof record -p (4711|PID) --jfr .*": "needs a JVM: test-run-recordings.py",
     r"spanprof report --type alloc_space .*": "needs what the line before has recorded",
+    r"spanprof boost .*": "needs a daemon: test-run-boost.py",
     r"spanprof keep .*": "needs a daemon with a flight recorder: test-run-recorder.py",
     r"(sudo )?spanprof watch": "needs a daemon that watches builds: test-run-watch.py",
     r"sudo sysctl -w net\.core\.bpf_jit_enable=1": "is not shown in a network of its own",

@@ -119,6 +119,8 @@ static ProfileType profile_type(uint8_t kind) {
                 return PROFILE_CRASHES;
         case ABI_KIND_FINE:
                 return PROFILE_FINE;
+        case ABI_KIND_BOOST:
+                return PROFILE_BOOST;
         default:
                 return PROFILE_CPU;
         }
@@ -592,7 +594,8 @@ static int settle(Aggregator *aggregator) {
         return r < 0 ? error_fold(r) : MAX(span_names_settle(window), r);
 }
 
-int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp) {
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, int64_t tick_ns,
+                      Window **windowp) {
         Window *next, *window = aggregator->window;
         int r;
 
@@ -602,6 +605,7 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_shares_reset(&aggregator->shares);
         window_shares_reset(&aggregator->fine_shares);
         window_set_period(window, PROFILE_CPU, period_ns);
+        window_set_period(window, PROFILE_BOOST, tick_ns);
         window_set_period(window, PROFILE_CRASHES, 1);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         window_set_period(window, PROFILE_PAGE_FAULTS, 1);      /* a value is faults, not samples of them */
@@ -611,7 +615,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
                 stat_add(COUNTER_LATE_NAMES_WINDOW_FULL, 1);
         /* no memory to sort them: the window has no samples any more */
         if (window_close(window, end_ns))
-                stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU));
+                stat_add(COUNTER_LOST_ENCODE, window_n_events_of(window, PROFILE_CPU) +
+                                              window_n_events_of(window, PROFILE_BOOST));
         aggregator->window = next;
         *windowp = window;
         return 0;

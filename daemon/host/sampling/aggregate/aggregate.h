@@ -108,7 +108,8 @@ int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
 
 /*
  * Closes the window at @end_ns and starts the next one there. @period_ns: the true mean time between two
- * ticks of one CPU in the closed window. *windowp is owned by the caller. On an error the window goes on.
- * Return: 0, -ENOMEM.
+ * samples of one CPU in the closed window; @tick_ns: between two ticks, which boosted processes have all of.
+ * *windowp is owned by the caller. On an error the window goes on. Return: 0, -ENOMEM.
  */
-int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, Window **windowp);
+int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns, int64_t tick_ns,
+                      Window **windowp);

@@ -659,7 +659,7 @@ static int share_bytes(SpanCpu *cpu, uint32_t service, const Thread *thread, con
 }
 
 bool span_cpu_has_count(const struct abi_sample *header) {
-        bool is_tick = header->kind == ABI_KIND_CPU || header->kind == ABI_KIND_FINE;
+        bool is_tick = header->kind == ABI_KIND_CPU || header->kind >= ABI_KIND_FINE;
 
         return is_tick && !(header->value & ABI_VALUE_TICK) &&
                 (header->context <= ABI_CONTEXT_NONE || header->context == ABI_CONTEXT_STALE ||

@@ -60,6 +60,7 @@ typedef struct Target {
         bool kind_is_told;              /* to the search */
         uint64_t sampled_ns;            /* time of the sample that made it a target, 0 = none did */
         bool is_unread;                 /* as its row says: no sample made it a target */
+        bool is_boosted;                /* as its row says */
         Share *share;                   /* holder, while the target lives; NULL = not counted (yet) */
         struct abi_settled_name name;   /* as it was when its start was told; empty = it was not */
 } Target;
@@ -246,8 +247,15 @@ static int adopt(Targets *targets, Target *target, struct abi_process *row) {
         return 0;
 }
 
+static bool wants_boost(const Targets *targets, const Process *process) {
+        const TargetsCallbacks *callbacks = &targets->config.callbacks;
+
+        return callbacks->is_boosted && callbacks->is_boosted(callbacks->userdata, process);
+}
+
 /* Return: as the callback. */
 static int set_row(Targets *targets, Target *target) {
+        const bool is_boosted = wants_boost(targets, target->process);
         const Publication *publication = &target->publication;
         const Process *process = target->process;
         struct abi_process row = {
@@ -262,10 +270,12 @@ static int set_row(Targets *targets, Target *target) {
                 .thread_form = publication->thread.form,
                 .node = publication->context ? publication->context->node : (struct node_layout){ 0 },
                 .flags = (uint8_t)((publication->context ? ABI_PROCESS_PUBLISHES : 0) |
-                                   (target->is_unread ? ABI_PROCESS_UNREAD : 0)),
+                                   (target->is_unread ? ABI_PROCESS_UNREAD : 0) |
+                                   (is_boosted ? ABI_PROCESS_BOOSTED : 0)),
         };
         int r = adopt(targets, target, &row);
 
+        target->is_boosted = is_boosted;
         return r ? r
                  : targets->config.callbacks.row_set(targets->config.callbacks.userdata, process->pid, &row);
 }
@@ -275,6 +285,17 @@ static int renew_row(Targets *targets, Target *target) {
         int r = set_row(targets, target);
 
         return r > 0 ? 0 : r;
+}
+
+int targets_boost(Targets *targets) {
+        Target *target;
+        uint32_t at = 0;
+        int r = 0;
+
+        while (!r && (target = next_living(targets, &at)))
+                if (target->is_boosted != wants_boost(targets, target->process))
+                        r = renew_row(targets, target);
+        return r;
 }
 
 static int remove_row(Targets *targets, uint32_t tgid) {
@@ -705,7 +726,10 @@ static int on_mappings_changed(void *userdata, TrackedMappings *mappings) {
         if (r || target->member.end_ns)
                 return r;
         tell_kind(targets, target);
-        return resolve_threads(targets, target);
+        /* its unit is known by now */
+        if (target->is_boosted != wants_boost(targets, target->process))
+                r = renew_row(targets, target);
+        return r ? r : resolve_threads(targets, target);
 }
 
 /*

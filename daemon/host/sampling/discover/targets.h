@@ -46,6 +46,8 @@ typedef struct TargetsCallbacks {
         int (*stations)(void *userdata, const Process *process);
         /* no process of this name is chosen; 0 or < 0; may be NULL, if `names` is ABI_NAMES_NONE */
         int (*reject_name)(void *userdata, const struct abi_name *name);
+        /* whether all ticks of @process are wanted; NULL = of none are */
+        bool (*is_boosted)(void *userdata, const Process *process);
         /* first samples of programs of this name may wait, or may not any more; NULL = they never do */
         void (*settle_name)(void *userdata, const struct abi_settled_name *name, bool is_settled);
 } TargetsCallbacks;
@@ -164,6 +166,9 @@ uint64_t targets_end_ns(const Targets *targets, uint32_t pid);
  * 100 ms a process, and ever less often while nothing new is found. Return: 0, TARGETS_E_NOT_NOW, -errno.
  */
 int targets_refresh(Targets *targets, Process *process);
+
+/* Others are boosted now: writes rows that are not as they should be. Return: 0, -errno. */
+int targets_boost(Targets *targets);
 
 /*
  * More is known of the files of those that wait for that: how their threads' contexts are reached. Return: 0,

@@ -24,7 +24,7 @@ static bool signal_is_sound(const struct abi_sample *header) {
 
 static bool header_is_sound(const struct abi_sample *header) {
         return header->n_kernel <= ABI_MAX_KERNEL_FRAMES && header->n_user <= ABI_MAX_USER_WORDS &&
-               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_FINE && signal_is_sound(header) &&
+               header->kind >= ABI_KIND_CPU && header->kind <= ABI_KIND_BOOST && signal_is_sound(header) &&
                header->stack_end < ABI_STACK_END_N && header->context < ABI_CONTEXT_N &&
                header->form < ABI_FORM_N && header->attributes_size <= ABI_MAX_ATTRIBUTES_SIZE &&
                header->is_copied <= 1 && header->has_start <= 1 &&

@@ -257,7 +257,8 @@ static void configure(KernelHalf *half, const SamplerConfig *config) {
         skeleton->rodata->setting_names = config->names;
         skeleton->rodata->setting_watch_targets = config->watch_targets;
         skeleton->rodata->setting_watch_non_targets = config->watch_non_targets;
-        skeleton->rodata->setting_ticks_per_sample = n_ticks;
+        skeleton->rodata->setting_recorder = config->recorder;
+        skeleton->data_shared->ticks_per_sample = n_ticks;
         skeleton->rodata->setting_run_ticks = config->waits;
         skeleton->rodata->setting_allocated = config->allocated;
         skeleton->rodata->setting_stack_bytes = config->stack_bytes;
@@ -708,6 +709,10 @@ int kernel_half_runtime_fd(const KernelHalf *half, uint32_t bit) {
         default:
                 return -1;
         }
+}
+
+void kernel_half_set_ticks(KernelHalf *half, uint32_t ticks_per_sample) {
+        __atomic_store_n(&half->skeleton->data_shared->ticks_per_sample, ticks_per_sample, __ATOMIC_RELAXED);
 }
 
 void kernel_half_add_runtime(KernelHalf *half, uint32_t bit) {

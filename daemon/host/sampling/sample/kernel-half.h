@@ -123,6 +123,9 @@ void kernel_half_mark_obi(KernelHalf *half, const uint64_t *keys, size_t n);
 bool kernel_half_reads_obi(const KernelHalf *half);
 bool kernel_half_obi_is_held(const KernelHalf *half);
 
+/* Ticks of a CPU for one that is exported of processes that are not boosted, 1 or more. */
+void kernel_half_set_ticks(KernelHalf *half, uint32_t ticks_per_sample);
+
 /* There is a process of this runtime, RUNTIME_HAS_*: it is looked up from now on. */
 void kernel_half_add_runtime(KernelHalf *half, uint32_t bit);
 size_t kernel_half_map_bytes(const KernelHalf *half);

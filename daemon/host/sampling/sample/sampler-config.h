@@ -29,7 +29,8 @@ typedef struct SamplerLosers {
 
 typedef struct SamplerConfig {
         uint32_t frequency;             /* ticks, Hz: 1 … 10,000 */
-        uint32_t ticks_per_sample;      /* entries of a CPU; others are of kind FINE. 0 = 1 */
+        uint32_t ticks_per_sample;      /* entries of a CPU for one of kind CPU. 0 = 1 */
+        bool recorder;                  /* others are of kind FINE; else they are left out */
         uint32_t depth;                 /* user frames, 1 … ABI_MAX_FRAMES */
         bool kernel_stacks;
         bool page_faults;               /* sample them, too (fault-events.h) */

@@ -480,7 +480,10 @@ void sampler_follow_obi(Sampler *sampler) {
         obi_map_follow(sampler->obi);
 }
 
-void sampler_set_frequency(Sampler *sampler, uint32_t frequency) {
+void sampler_set_frequency(Sampler *sampler, uint32_t frequency, uint32_t ticks_per_sample) {
+        if (sampler->config.ticks_per_sample != ticks_per_sample)
+                kernel_half_set_ticks(sampler->half, ticks_per_sample);
+        sampler->config.ticks_per_sample = ticks_per_sample;
         sampler->rate.period_ns = NS_PER_SEC / frequency;
         sampler->rate.limit.frequency = frequency;
         if (sampler->faults)

@@ -106,8 +106,8 @@ int sampler_renew(Sampler *sampler);
 /* As obi_map_follow(). sampler_new() has done it once. */
 void sampler_follow_obi(Sampler *sampler);
 
-/* Sets another nominal frequency from now on. */
-void sampler_set_frequency(Sampler *sampler, uint32_t frequency);
+/* Sets another nominal frequency of ticks from now on, and how many of them there are for a sample. */
+void sampler_set_frequency(Sampler *sampler, uint32_t frequency, uint32_t ticks_per_sample);
 
 /* Detaches the events: no sample is taken after it. Idempotent. */
 void sampler_stop(Sampler *sampler);

@@ -231,6 +231,7 @@ typedef struct ConfigCommand {
         bool json;
         char *probe;                    /* question of health checks: none, health, ready */
         bool watch, check;              /* contexts */
+        uint64_t boost_ns;              /* boost: how long */
         bool verbose;                   /* targets: those that are not chosen, too */
         char *config;                   /* --config */
         bool help, version;             /* --help, --version */

@@ -55,8 +55,9 @@ const Option option_table[] = {
         { "user", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(targets.users), .argument = "USER[,USER…]",
           .check = option_check_user,
           .help = "only processes of these users, by name or number (the effective one)" },
-        { "unit", 'u', OPTION_LIST, CHOOSERS, "targets", FIELD(targets.units), .argument = "UNIT[,UNIT…]",
-          .check = option_check_glob,
+        { "unit", 'u', OPTION_LIST, CHOOSERS | VERB_BOOST, "targets", FIELD(targets.units),
+          .argument = "UNIT[,UNIT…]", .check = option_check_glob,
+          USES({ VERB_BOOST, NULL, "processes of this systemd unit; `.service` may be left out" }),
           .help = "only processes of these systemd units; `.service` may be left out" },
         { "exclude", 0, OPTION_LIST, CHOOSERS, "targets", FIELD(targets.excludes),
           .argument = "KIND=PATTERN[,…]", .check = option_check_exclude,
@@ -91,8 +92,9 @@ const Option option_table[] = {
           .help = "labels of pods that become attributes, k8s.pod.label.KEY, by globs on keys; they come from "
                   "pods-url" },
 
-        { "frequency", 'F', OPTION_NUMBER, SAMPLERS, "sampling", FIELD(sampling.frequency), "99", 1, 10000,
-          .argument = "HZ", .help = "samples per second and CPU" },
+        { "frequency", 'F', OPTION_NUMBER, SAMPLERS | VERB_BOOST, "sampling", FIELD(sampling.frequency), "99", 1,
+          10000, .argument = "HZ", USES({ VERB_BOOST, NULL, "samples per second and CPU of these, 1000 at most" }),
+          .help = "samples per second and CPU" },
         { "depth", 0, OPTION_NUMBER, SAMPLERS, "sampling", FIELD(sampling.depth), "512", 1, 1024,
           .argument = "FRAMES", .advanced = true, .help = "most user frames of one stack" },
         { "kernel-stacks", 0, OPTION_BOOL, SAMPLERS, "sampling", FIELD(sampling.kernel_stacks), "on",
@@ -344,9 +346,9 @@ const Option option_table[] = {
                  .help = "with --check or --watch, how long to look (0: 3s; --watch: until the process is "
                          "gone)" }),
           .help = "stop after this time (0: run until stopped)" },
-        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP, "daemon", FIELD(daemon.control), "",
-          .argument = "PATH", .advanced = true,
-          .help = "socket for `spanprof status`, `keep`, `pause` and `resume` (empty: " CONTROL_DEFAULT
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP | VERB_BOOST, "daemon",
+          FIELD(daemon.control), "", .argument = "PATH", .advanced = true,
+          .help = "socket for `spanprof status`, `keep`, `boost`, `pause` and `resume` (empty: " CONTROL_DEFAULT
                   ", if that directory is there)" },
         { "metrics", 0, OPTION_STRING, RUN, "daemon", FIELD(daemon.metrics), "",
           .argument = "ADDRESS:PORT|PATH", .check = option_check_metrics,
@@ -413,8 +415,8 @@ const Option option_table[] = {
         { "resource", 0, OPTION_LIST, CONVERT, NULL, FIELD(convert.resources), .argument = "KEY=VALUE[,…]",
           .check = option_check_resource,
           .help = "attributes of the resource, e.g. service.name=shop; they win over the input's" },
-        { "process", 0, OPTION_LIST, READERS, NULL, FIELD(filter.processes),
-          .argument = "PID|GLOB[,…]",
+        { "process", 0, OPTION_LIST, READERS | VERB_BOOST, NULL, FIELD(filter.processes),
+          .argument = "PID|GLOB[,…]", USES({ VERB_BOOST, NULL, "the process with this id" }),
           .help = "only processes with this id, or with a matching name of program or service" },
         { "service", 0, OPTION_LIST, READERS, NULL, FIELD(filter.services), .argument = "GLOB[,…]",
           .help = "only services whose name matches" },
@@ -480,6 +482,8 @@ const Option option_table[] = {
           .choices = "none health ready", .argument = "WHICH",
           .help = "only whether the daemon answers, or is ready; for health checks, which need no port for "
                   "that" },
+        { "for", 0, OPTION_DURATION, VERB_BOOST, NULL, FIELD(command.boost_ns), "60s", SECONDS(1), SECONDS(600),
+          .argument = "TIME", .bare_seconds = true, .advanced = true, .help = "how long, 10m at most" },
         { "watch", 'w', OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.watch), "off",
           .help = "look again once a second, until the process is gone" },
         { "check", 0, OPTION_BOOL, VERB_CONTEXTS, NULL, FIELD(command.check), "off",
@@ -521,7 +525,8 @@ const Option option_table[] = {
           .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name "
                   "its functions" },
 
-        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS | VERB_KEEP,
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS | VERB_KEEP |
+                  VERB_BOOST,
           NULL,
           FIELD(command.config), "", .argument = "FILE",
           USES({ DESK, .help = "read FILE; without it no configuration is read" }),

@@ -47,6 +47,7 @@ enum {
         VERB_STACKS = 1 << 26,
         VERB_HEAP = 1 << 27,
         VERB_KEEP = 1 << 28,
+        VERB_BOOST = 1 << 29,
         VERB_ANY = -1,
 };
 

@@ -30,6 +30,7 @@
 #include "host/service/control/openmetrics.h"
 
 #define RECORDER "/recorder"
+#define BOOST "/boost"
 #define RECORDER_KEEP RECORDER "/keep"
 
 enum { HOOKS_MINUTE = 60 };
@@ -154,6 +155,8 @@ static int private_page(const ReceiverQuestion *question, Text *page, const char
                 return steer(control, true, page);
         if (is_post && !strcmp(path, "/resume"))
                 return steer(control, false, page);
+        if (is_post && !strncmp(path, BOOST "/", strlen(BOOST "/")))
+                return control->daemon.boost(control->daemon.userdata, path + strlen(BOOST), page);
         if ((is_post || !strcmp(method, "GET")) && !strncmp(path, RECORDER, strlen(RECORDER)) &&
             (!path[strlen(RECORDER)] || path[strlen(RECORDER)] == '/'))
                 return show_recorder(control, is_post, path + strlen(RECORDER), page, typep);

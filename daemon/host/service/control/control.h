@@ -5,8 +5,8 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause and
- * /resume), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
+ * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause, /resume and
+ * /boost/…), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
  * /recorder/keep/…, too. control-client.c is the client.
  */
 
@@ -34,6 +34,8 @@ typedef struct ControlDaemon {
         int (*recorder)(void *userdata, bool is_post, const char *path, Text *page, const char **typep);
         /* What is known of builds. Return: HTTP status. */
         int (*watch)(void *userdata, bool json, Text *page);
+        /* Begins a boost; @path: what is behind /boost. Return: HTTP status. */
+        int (*boost)(void *userdata, const char *path, Text *page);
         const Bearer *tokens;           /* tokens that let one ask the recorder to ship; none: nobody */
         void *userdata;
 } ControlDaemon;

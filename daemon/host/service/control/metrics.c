@@ -619,6 +619,27 @@ static void append_settings(Text *text, const Config *config) {
         }
 }
 
+static uint64_t left_ns(const Boost *boost) {
+        uint64_t now_ns = clock_monotonic_ns();
+
+        return boost->end_ns - MIN(boost->end_ns, now_ns);
+}
+
+static void append_boosts(Text *text, const Metrics *m) {
+        for (uint32_t i = 0; m->boosts && i < m->boosts->n; i++) {
+                const Boost *boost = &m->boosts->items[i];
+
+                text_printf(text, "boost        ");
+                if (boost->pid)
+                        text_printf(text, "process %u", boost->pid);
+                else
+                        text_printf(text, "unit %s", boost->unit);
+                text_printf(text, " at %u Hz, for ", m->tick_frequency);
+                append_age(text, left_ns(boost));
+                text_printf(text, " more\n");
+        }
+}
+
 static void append_recorder(Text *text, const Metrics *m) {
         const RecorderState *recorder = &m->recorder;
 
@@ -629,6 +650,8 @@ static void append_recorder(Text *text, const Metrics *m) {
         text_printf(text, ": %zu windows, %.1f of %zu MiB; %" PRIu64 " went for age, %" PRIu64 " for room\n",
                     recorder->n_windows, (double)recorder->bytes / (1 << 20), recorder->max_bytes >> 20,
                     stat_get(COUNTER_RECORDER_AGED), stat_get(COUNTER_RECORDER_OVER_CAP));
+        if (m->is_held)
+                text_printf(text, "             no more samples than the export: max-cpu leaves no room\n");
 }
 
 void metrics_print_status(Text *text, const Metrics *m) {
@@ -651,6 +674,7 @@ void metrics_print_status(Text *text, const Metrics *m) {
                 text_printf(text, "\n");
         }
         append_coverage(text, &m->coverage);
+        append_boosts(text, m);
         if (m->has_recorder)
                 append_recorder(text, m);
         if (m->files)
@@ -810,6 +834,24 @@ static void append_json_fetcher(JsonWriter *json, const Metrics *m) {
         json_close(json, '}');
 }
 
+static void append_json_boosts(JsonWriter *json, const Metrics *m) {
+        json_line(json, 2);
+        json_open(json, "boosts", '[');
+        for (uint32_t i = 0; i < m->boosts->n; i++) {
+                const Boost *boost = &m->boosts->items[i];
+
+                json_open(json, NULL, '{');
+                if (boost->pid)
+                        json_number(json, "process", boost->pid);
+                else
+                        json_text(json, "unit", boost->unit);
+                json_number(json, "frequency", m->tick_frequency);
+                json_decimal(json, "seconds_left", (double)left_ns(boost) / (double)NS_PER_SEC, 3);
+                json_close(json, '}');
+        }
+        json_close(json, ']');
+}
+
 static void append_json_recorder(JsonWriter *json, const Metrics *m) {
         json_line(json, 2);
         json_open(json, "recorder", '{');
@@ -875,6 +917,8 @@ void metrics_print_json(Text *text, const Metrics *m) {
                 append_json_uploads(&json, m);
         if (m->has_fetcher)
                 append_json_fetcher(&json, m);
+        if (m->boosts)
+                append_json_boosts(&json, m);
         if (m->has_recorder)
                 append_json_recorder(&json, m);
         if (m->config)

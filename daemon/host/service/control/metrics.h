@@ -21,6 +21,7 @@
 #include "host/service/control/coverage.h"
 #include "host/service/control/exports.h"
 #include "host/service/control/self.h"
+#include "host/service/limits/boosts.h"
 #include "host/service/recorder/recorder.h"
 #include "host/service/run/kernel-files.h"
 
@@ -55,6 +56,9 @@ typedef struct Metrics {
         size_t n_kernel_symbols;        /* … so many */
         bool has_recorder;              /* a flight recorder, */
         RecorderState recorder;         /* … and what it has */
+        const Boosts *boosts;           /* what is boosted; NULL = nothing is said of it */
+        uint32_t tick_frequency;        /* Hz, of these */
+        bool is_held;                   /* max-cpu leaves a recorder no ticks of its own */
         CoverageFacts coverage;         /* until the last window ended */
         Self self;
 } Metrics;

@@ -37,6 +37,11 @@ double summary_rate(const Summary *summary) {
         return cpu_seconds > 0 ? summary->programmed / cpu_seconds : 0;
 }
 
+double summary_expected(const Summary *summary) {
+        return (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary) +
+                (double)summary->n_boosted;
+}
+
 /*
  * Ticks on processes that were undecided and then rejected belong to no target's CPU time. Ticks that were
  * lost before their process was judged may belong to either: they are left out, and where they are many the
@@ -44,7 +49,7 @@ double summary_rate(const Summary *summary) {
  * that came and went between two looks of a daemon that was held up: that is no ratio of anything either.
  */
 double summary_coverage(const Summary *summary) {
-        double expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary);
+        double expected = summary_expected(summary);
         uint64_t unknown = stat_get(COUNTER_UNDECIDED_LOST),
                  ticks = stat_get(COUNTER_TICKS) - stat_get(COUNTER_LOST_NOT_TARGET) - unknown;
 
@@ -58,7 +63,7 @@ double summary_coverage(const Summary *summary) {
 
 CoverageCause summary_coverage_cause(const Summary *summary) {
         CoverageFacts facts = {
-                .expected = (double)summary->target_cpu_ns / (double)NS_PER_SEC * summary_rate(summary),
+                .expected = summary_expected(summary),
                 .stolen = summary->stolen,
         };
 

@@ -22,6 +22,7 @@ typedef struct Summary {
         uint64_t target_cpu_ns;         /* CPU time of the targets while they were targets */
         uint64_t sampler_entries;
         double programmed;              /* samples that the periods stand for, on all CPUs */
+        uint64_t n_boosted;             /* ticks that boosted processes had beyond these */
         uint64_t n_pending;             /* samples neither delivered nor lost: 0 after a stop */
         uint64_t first_sample_ns;       /* after start; 0 = none */
         uint64_t first_delivery_ns;
@@ -29,6 +30,9 @@ typedef struct Summary {
         double stolen;                  /* coverage_stolen() of the run */
         size_t map_bytes;               /* bytes of all BPF maps, unwind tables included */
 } Summary;
+
+/* Ticks that the targets' CPU time stands for. */
+double summary_expected(const Summary *summary);
 
 /* The rate that was really programmed, jitter included, Hz a CPU. */
 double summary_rate(const Summary *summary);

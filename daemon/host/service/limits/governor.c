@@ -2,7 +2,8 @@
 
 /*
  * Halves the frequency while the daemon's CPU time is above its limit, or would be over ten seconds if it
- * went on so, and doubles it when it has been far below for a while; above the limit of memory sampling
+ * went on so, and doubles it when it has been far below for a while. Ticks beyond the frequency, which a
+ * flight recorder and boosts have, go before that, and come back last. Above the limit of memory sampling
  * pauses.
  */
 
@@ -70,12 +71,20 @@ static int judge(Governor *governor, double percent) {
         governor->n_calm = percent < max / 3 ? governor->n_calm + 1 : 0;
         if (governor->frequency > 1 &&
             (pace > max || (governor->frequency > least && foresees_excess(governor, pace, max)))) {
-                governor->frequency /= 2;
+                if (governor->has_more && !governor->holds_more)
+                        governor->holds_more = true;
+                else
+                        governor->frequency /= 2;
                 return pace > max ? GOVERNOR_E_LOWERED : GOVERNOR_E_FORESEEN;
         }
-        if (governor->n_calm < GOVERNOR_CALM_INTERVALS || governor->frequency == governor->nominal)
+        if (governor->n_calm < GOVERNOR_CALM_INTERVALS ||
+            (governor->frequency == governor->nominal && !governor->holds_more))
                 return 0;
         governor->n_calm = 0;
+        if (governor->frequency == governor->nominal) {
+                governor->holds_more = false;
+                return GOVERNOR_E_RAISED;
+        }
         governor->frequency = MIN(governor->frequency * 2, governor->nominal);
         if (governor->frequency * 2 > governor->nominal)        /* 99 → 49 → 24 → 48 → 99, not 96 */
                 governor->frequency = governor->nominal;

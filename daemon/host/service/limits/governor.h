@@ -29,14 +29,17 @@ typedef struct Governor {
         double percent[GOVERNOR_N_INTERVALS];   /* use in the last intervals, the newest first */
         uint32_t n_intervals;
         uint32_t n_calm;                /* intervals far below the limit, one after the other */
+        /* there are ticks beyond `frequency`; they are to go, as they do before it is halved */
+        bool has_more, holds_more;
         bool too_large;
 } Governor;
 
 enum {
         _GOVERNOR_E_SUCCESS,
-        GOVERNOR_E_LOWERED,             /* `frequency` is half of what it was: we use more than the limit */
+        /* `frequency` is half of what it was, or `holds_more` is set: we use more than the limit */
+        GOVERNOR_E_LOWERED,
         GOVERNOR_E_FORESEEN,            /* the same, but we would over ten seconds at the present pace */
-        GOVERNOR_E_RAISED,              /* twice */
+        GOVERNOR_E_RAISED,              /* twice, or `holds_more` is not set any more */
 };
 
 void governor_init(Governor *governor, uint32_t frequency, uint64_t max_cpu, uint64_t max_memory_bytes,

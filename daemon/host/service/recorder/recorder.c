@@ -208,6 +208,7 @@ static int join_ticks(Window *window, int64_t tick_ns) {
                 if (window_get_profile(window, i)->type == PROFILE_FINE)
                         window_rename_profile(window, i, &names);
         window_set_period(window, PROFILE_CPU, tick_ns);
+        window_set_period(window, PROFILE_BOOST, tick_ns);
         return 0;
 }
 

@@ -48,11 +48,17 @@ static int add_to_span(Daemon *daemon, SpanCpu *cpu, const Program *program, con
  * are dropped before others: with them the time would depend on how full the ring is.
  */
 static int learn_span(Daemon *daemon, const Program *program, const Sample *sample) {
-        bool counts = !daemon->config->waits.off_cpu && sample->header->kind == ABI_KIND_CPU;
+        const uint8_t kind = sample->header->kind;
         SpanCpu *bytes = span_cpu_has_count(sample->header) ? daemon->stages.span_bytes : NULL;
-        int r = add_to_span(daemon, daemon->stages.span_cpu, program, sample,
-                            counts ? NS_PER_SEC / daemon_frequency(daemon) : 0);
+        uint64_t tick_ns = 0;
+        int r;
 
+        if (kind == ABI_KIND_CPU)
+                tick_ns = NS_PER_SEC / daemon_frequency(daemon);
+        else if (kind == ABI_KIND_BOOST)
+                tick_ns = daemon->window.tick_ns;
+        r = add_to_span(daemon, daemon->stages.span_cpu, program, sample,
+                        daemon->config->waits.off_cpu ? 0 : tick_ns);
         if (!r)
                 r = add_to_span(daemon, bytes, program, sample, 0);
         return r || !bytes ? r : span_cpu_add_count(bytes, program, sample);
@@ -241,7 +247,7 @@ static int add_runs(Daemon *daemon, const Program *program, const Sample *sample
 
         if (!r && cpu)
                 r = span_cpu_add(cpu, program, sample->header, runs,
-                                 NS_PER_SEC / daemon_tick_frequency(daemon));
+                                 daemon_tick_ns(daemon, program->process));
         return error_fold(r);
 }
 

@@ -11,17 +11,34 @@
  *     the control group's limit   each second          above 80 %: fewer tables, shorter windows, half the
  *       of memory                                      frequency (memory-hold.c); above 90 %: pauses
  *     sample-hosts                each second          pauses while it is other hosts' turn (host-share.c)
- *     max-cpu, and 80 % of the    each half second     halves the frequency, if ten seconds would end above,
- *       control group's limit                          doubles it after 10 calm seconds
+ *     max-cpu, and 80 % of the    each half second     if ten seconds would end above: drops the recorder's
+ *       control group's limit                          ticks and ends boosts, then halves the frequency;
+ *                                                      doubles it after 10 calm seconds
  *     off-cpu-max-switches        each second          reads less of waits, until half of it (switch-limit.c)
- *     max-export-rate             each whole window    lowers the frequency to what fits, doubles it after
- *                                                      4 calm windows
+ *     max-export-rate             each whole window    ends boosts, then lowers the frequency to what fits,
+ *                                                      doubles it after 4 calm windows
  *
  * Several reasons to pause can hold at once, one bit each; sampling resumes when no bit is left. The
  * frequency is the lowest of those that governor.c (CPU), volume.c (bytes) and memory-hold.c decide.
  *
  * A sample stands for the mean period of its window. So every change first drains the rings and closes the
  * window, and the next window has one frequency again.
+ *
+ * Boosts: some processes are sampled more often for a while, others as before.
+ *
+ *     POST /boost/unit/NAME/frequency/HZ/for/SECONDS
+ *     POST /boost/process/PID/frequency/HZ/for/SECONDS
+ *
+ * All CPUs tick at a multiple of the frequency then. The rows of the boosted say so to the kernel half: it
+ * exports each tick of theirs, and each n-th of others, as without a boost (bpf/sampler.bpf.c). So who is not
+ * boosted pays for a look at its row at most:
+ *
+ *     ticks        | | | | | | | | | | |
+ *     boosted      x x x x x x x x x x x       a profile of its own, whose period is that of ticks
+ *     others       x         x         x       or, for a flight recorder, all of them, too
+ *
+ * A window ends where a boost begins or ends, as its period is one value. A boost ends with its time, with a
+ * reload, and where max-cpu or max-export-rate would lower the frequency of all.
  */
 
 #include "host/service/run/daemon-govern.h"
@@ -193,12 +210,14 @@ void daemon_make_governor(Daemon *daemon) {
 
         governor_init(&daemon->limits.governor, frequency, max_cpu == UINT64_MAX ? 0 : max_cpu,
                       config->daemon.max_memory_bytes, clock_monotonic_ns(), cpu_ns(daemon));
+        daemon->limits.governor.has_more = config_ticks_per_sample(config) > 1;
         daemon->limits.hold = (MemoryHold){ .max_bytes = group_limit_memory(group),
                                             .nominal = frequency,
                                             .frequency = frequency };
         tell_group(group);
         volume_init(&daemon->limits.volume, frequency, config->delivery.max_rate,
                     config->delivery.interval_ns);
+        daemon_begin_ticks(daemon);
         host_share_parse(config->sampling.hosts, &daemon->limits.hosts);
         daemon->limits.host = host_share_number();
         daemon->limits.switches = (SwitchLimit){
@@ -215,8 +234,46 @@ void daemon_make_governor(Daemon *daemon) {
  * would stand for ten times its time.
  */
 static int change_frequency(Daemon *daemon) {
-        sampler_set_frequency(daemon->stages.sampler, daemon_tick_frequency(daemon));
+        const uint32_t n_ticks = daemon_ticks_per_sample(daemon);
+
+        sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon) * n_ticks, n_ticks);
         return daemon_drain_window(daemon);
+}
+
+int daemon_follow_boosts(Daemon *daemon) {
+        const DaemonLimits *limits = &daemon->limits;
+
+        daemon->limits.governor.has_more = config_ticks_per_sample(daemon->config) > 1 || limits->boosts.n;
+        daemon->limits.governor.holds_more &= limits->governor.has_more;
+        return targets_boost(daemon->stages.targets) ?: change_frequency(daemon);
+}
+
+/* Return: whether there were some. */
+static bool cut_boosts(Daemon *daemon, const char *why) {
+        uint32_t n = boosts_expire(&daemon->limits.boosts, UINT64_MAX);
+
+        if (!n)
+                return false;
+        stat_add(COUNTER_BOOSTS_CUT, n);
+        log_warning("%u boosts end before their time, for %s", n, why);
+        return true;
+}
+
+/* Ticks beyond the frequency go, or come back. */
+static int hold_ticks(Daemon *daemon) {
+        const bool holds = daemon->limits.governor.holds_more;
+
+        if (holds)
+                (void)cut_boosts(daemon, "max-cpu");
+        if (config_ticks_per_sample(daemon->config) > 1) {
+                stat_add(COUNTER_RECORDER_HELD, holds);
+                log_write_event(holds ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
+                                holds ? "max-cpu" : "calm",
+                                holds ? "the flight recorder has no more samples than the export from now on: our own "
+                                        "CPU time is above max-cpu, or would be"
+                                      : "the flight recorder has its own frequency again");
+        }
+        return daemon_follow_boosts(daemon);
 }
 
 static int follow_cpu(Daemon *daemon) {
@@ -235,6 +292,8 @@ static int follow_cpu(Daemon *daemon) {
         if (!r)
                 return 0;
         now = governor->frequency;
+        if (now == before)
+                return hold_ticks(daemon);
         is_lowered = r != GOVERNOR_E_RAISED;
         stat_add(is_lowered ? COUNTER_FREQUENCY_LOWERED : COUNTER_FREQUENCY_RAISED, 1);
         log_write_event(is_lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
@@ -264,6 +323,10 @@ static int follow_volume(Daemon *daemon, uint64_t length_ns) {
         if (!r)
                 return 0;
         lowered = r == VOLUME_E_LOWERED;
+        if (lowered && cut_boosts(daemon, "max-export-rate")) {
+                volume->frequency = before;
+                return daemon_follow_boosts(daemon);
+        }
         stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
         log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
                         lowered ? "volume" : "calm",
@@ -433,6 +496,76 @@ static void tell_losses(Daemon *daemon) {
         losses->next_ns = now_ns + LOSSES_INTERVAL_NS;
 }
 
+/* ---- boosts ---- */
+
+/* Targets that a boost means. */
+typedef struct Counting {
+        const Boost *boost;
+        uint64_t start_time_ns;         /* of the last one */
+        uint32_t n;
+} Counting;
+
+static void count_boosted(void *userdata, const Process *process, SelectorReason reason) {
+        Counting *counting = userdata;
+
+        if (!boost_means(counting->boost, process))
+                return;
+        counting->n++;
+        counting->start_time_ns = process->start_time_ns;
+}
+
+static int refuse_boost(Text *page, int status, const char *why) {
+        stat_add(COUNTER_BOOSTS_REFUSED, 1);
+        text_printf(page, "%s\n", why);
+        return status;
+}
+
+int daemon_boost(Daemon *daemon, const char *path, Text *page) {
+        const uint32_t frequency = (uint32_t)daemon->config->sampling.frequency;
+        Counting counting = { 0 };
+        Boost boost;
+
+        stat_add(COUNTER_BOOSTS, 1);
+        if (boost_parse(path, &boost))
+                return refuse_boost(page, 400, "asked are unit/NAME or process/PID, frequency/HZ up to 1000, and for/SECONDS up "
+                              "to 600, each once");
+        if (boost.frequency < frequency + frequency / 2)
+                return refuse_boost(page, 400, "the frequency is not above that of all: one and a half of it is the least");
+        if (daemon->stop.time_ns || daemon->pause.is_on)
+                return refuse_boost(page, 503, "nothing is sampled now");
+        if (daemon->limits.governor.holds_more)
+                return refuse_boost(page, 503, "max-cpu leaves no room for it now");
+        counting.boost = &boost;
+        targets_each(daemon->stages.targets, count_boosted, &counting);
+        if (boost.pid && !counting.n)
+                return refuse_boost(page, 404, "this process is no target");
+        boost.start_time_ns = boost.pid ? counting.start_time_ns : 0;
+        boost.end_ns = clock_monotonic_ns() + boost.length_ns;
+        if (!boosts_add(&daemon->limits.boosts, &boost))
+                return refuse_boost(page, 503, "there are four boosts already");
+        if (daemon_follow_boosts(daemon))
+                return 500;
+        text_printf(page, "%" PRIu32 " processes at %" PRIu32 " Hz for %" PRIu64 " s\n", counting.n,
+                    daemon_frequency(daemon) * daemon_ticks_per_sample(daemon), boost.length_ns / NS_PER_SEC);
+        log_notice("%s %s: %" PRIu32 " processes are sampled at %" PRIu32 " Hz for %" PRIu64 " s",
+                   boost.pid ? "a process" : "the unit", boost.pid ? "by its id" : boost.unit, counting.n,
+                   daemon_frequency(daemon) * daemon_ticks_per_sample(daemon), boost.length_ns / NS_PER_SEC);
+        return 200;
+}
+
+/* A process that ends takes its boost along. */
+static int end_boosts(Daemon *daemon) {
+        Boosts *boosts = &daemon->limits.boosts;
+
+        for (uint32_t i = 0; i < boosts->n; i++)
+                if (boosts->items[i].pid &&
+                    targets_end_ns(daemon->stages.targets, boosts->items[i].pid) != UINT64_MAX)
+                        boosts->items[i].end_ns = 0;
+        if (!boosts_expire(boosts, clock_monotonic_ns()) || daemon->stop.time_ns)
+                return 0;
+        return daemon_follow_boosts(daemon);
+}
+
 int daemon_govern(Daemon *daemon) {
         uint64_t n_ok = stat_get(COUNTER_EXPORT_OK);
         int r;
@@ -442,7 +575,9 @@ int daemon_govern(Daemon *daemon) {
                 daemon->totals->n_exported = n_ok;
                 daemon->totals->exported_ns = clock_monotonic_ns();
         }
-        r = follow_cpu(daemon);
+        r = end_boosts(daemon);
+        if (!r)
+                r = follow_cpu(daemon);
         if (!r)
                 r = follow_switches(daemon);
         if (!r)

@@ -24,6 +24,12 @@ int daemon_pause_by_command(Daemon *daemon, bool paused);
 /* disabled, command, memory, sample-hosts; NULL = not paused. */
 const char *daemon_pause_reason(const Daemon *daemon);
 
+/* Boosts have begun or ended: tells the kernel half, and ends the window. Return: 0, -errno. */
+int daemon_follow_boosts(Daemon *daemon);
+
+/* Begins a boost; @path: what is behind /boost. Return: HTTP status. */
+int daemon_boost(Daemon *daemon, const char *path, Text *page);
+
 /* Part that waits lack now, since threads switch too often; NULL = nothing. */
 const char *daemon_waits_lack(const Daemon *daemon);
 

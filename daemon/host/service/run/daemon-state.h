@@ -55,6 +55,7 @@
 #include "host/service/config/host-share.h"
 #include "host/service/control/control.h"
 #include "host/service/control/exports.h"
+#include "host/service/limits/boosts.h"
 #include "host/service/limits/call-budget.h"
 #include "host/service/limits/clock-watch.h"
 #include "host/service/limits/governor.h"
@@ -148,6 +149,10 @@ typedef struct DaemonWindow {
         uint64_t start_ns;
         uint64_t n_entries, n_throttled;
         double programmed;              /* entries that the periods stand for */
+        double sampled;                 /* samples that those of all windows before stand for */
+        uint64_t n_boosted;             /* ticks of boosted processes */
+        uint32_t ticks;                 /* of a CPU, for one sample of who is not boosted */
+        uint64_t tick_ns;               /* from one tick to the next while there were more; 0 = never */
         uint64_t target_cpu_ns;         /* CPU time of all targets, as seen until then */
         uint32_t n_cpus;                /* sampled CPUs, when sampling began or went on */
 } DaemonWindow;
@@ -185,6 +190,7 @@ typedef struct DaemonLimits {
         Volume volume;
         SwitchLimit switches;
         uint64_t sent_bytes;            /* bytes of all requests until the window began */
+        Boosts boosts;
         HostShare hosts;                /* `sample-hosts` */
         uint64_t host;                  /* host_share_number() */
 } DaemonLimits;
@@ -280,7 +286,25 @@ static inline uint32_t daemon_frequency(const Daemon *daemon) {
         return MIN(MIN(limits->governor.frequency, limits->volume.frequency), limits->hold.frequency);
 }
 
-/* Ticks, Hz: of a flight recorder there are more than samples. */
-static inline uint32_t daemon_tick_frequency(const Daemon *daemon) {
-        return daemon_frequency(daemon) * config_ticks_per_sample(daemon->config);
+/* Ticks of a CPU for one sample of who is not boosted: a flight recorder has all of them. */
+static inline uint32_t daemon_ticks_per_sample(const Daemon *daemon) {
+        const DaemonLimits *limits = &daemon->limits;
+        uint32_t recorded = limits->governor.holds_more ? 1 : config_ticks_per_sample(daemon->config);
+
+        return MAX(recorded, boosts_ticks(&limits->boosts, (uint32_t)daemon->config->sampling.frequency));
+}
+
+/* The open window has these ticks from its begin on. */
+static inline void daemon_begin_ticks(Daemon *daemon) {
+        daemon->window.ticks = daemon_ticks_per_sample(daemon);
+        if (daemon->window.ticks > 1)
+                daemon->window.tick_ns = NS_PER_SEC / (daemon_frequency(daemon) * daemon->window.ticks);
+}
+
+/* What one tick stands for that runs of @process are split by, in the open window. */
+static inline uint64_t daemon_tick_ns(const Daemon *daemon, const Process *process) {
+        bool has_all = config_ticks_per_sample(daemon->config) > 1 ||
+                boosts_mean(&daemon->limits.boosts, process);
+
+        return NS_PER_SEC / (daemon_frequency(daemon) * (has_all ? daemon->window.ticks : 1));
 }

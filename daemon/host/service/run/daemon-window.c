@@ -53,7 +53,7 @@ static int look(const uint8_t *data, size_t size) {
 
 /*
  * The mean time between two exported ticks of one CPU in the window that ends now, which is what a sample
- * stands for: all ticks are counted, and each config_ticks_per_sample()-th is exported.
+ * stands for: all ticks are counted, and each daemon->window.ticks-th is exported.
  * It is computed from the programmed periods, jitter included. Ticks cannot be counted instead: an idle CPU
  * does not tick on every machine (some virtual ones leave it out), and its missing ticks would make the
  * period of busy CPUs look longer. Only if the kernel has throttled the samplers, the counted ticks are used.
@@ -70,22 +70,25 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
         if (n_throttled != daemon->window.n_throttled)
                 n = MIN(n, (double)(n_entries - daemon->window.n_entries));
         daemon->window.n_entries = n_entries;
+        daemon->window.sampled += (n_programmed - daemon->window.programmed) / daemon->window.ticks;
         daemon->window.programmed = n_programmed;
         daemon->window.n_throttled = n_throttled;
         if (n < 1)
                 return (int64_t)(NS_PER_SEC / daemon_frequency(daemon));
-        n /= config_ticks_per_sample(daemon->config);
+        n /= daemon->window.ticks;
         return (int64_t)((double)(length_ns * daemon->window.n_cpus) / n);
 }
 
 /*
  * For coverage while it runs: what the CPU time of a window stands for. What is less than a tick stays for
- * the next window, and what a pause has seen is passed over. A reload begins anew.
+ * the next window, and what a pause has seen is passed over. A reload begins anew. Of boosted processes there
+ * are more ticks than that, all of which are expected.
  */
 static void count_expected(Daemon *daemon, int64_t period_ns) {
         uint64_t seen_ns = targets_cpu_time_passed(daemon->stages.targets),
                  before_ns = daemon->window.target_cpu_ns;
         uint64_t n = period_ns > 0 && seen_ns > before_ns ? (seen_ns - before_ns) / (uint64_t)period_ns : 0;
+        uint64_t n_boosted;
         CoverageClock now;
 
         /* the window that a pause ends has begun before it */
@@ -93,7 +96,11 @@ static void count_expected(Daemon *daemon, int64_t period_ns) {
                 daemon->window.target_cpu_ns = MAX(before_ns, seen_ns);
                 return;
         }
-        stat_add(COUNTER_EXPECTED_TICKS, n);
+        n_boosted = stat_get(COUNTER_BOOST_TICKS) - daemon->window.n_boosted;
+        daemon->window.n_boosted += n_boosted;
+        n_boosted -= n_boosted / daemon->window.ticks;
+        daemon->totals->n_boosted += n_boosted;
+        stat_add(COUNTER_EXPECTED_TICKS, n + n_boosted);
         coverage_clock_read(&now);
         daemon->coverage = (CoverageFacts){
                 .expected = (double)stat_get(COUNTER_EXPECTED_TICKS),
@@ -170,7 +177,11 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
                 return error_fold(r);
         period_ns = mean_period_ns(daemon, now_ns);
         count_expected(daemon, period_ns);
-        r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, &window);
+        /* what waited for its walk, or is the latest, comes behind the end of a boost */
+        if (daemon->window.ticks > 1)
+                daemon->window.tick_ns = (uint64_t)period_ns / daemon->window.ticks;
+        r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, (int64_t)daemon->window.tick_ns,
+                              &window);
         if (r)
                 return error_fold(r);
         daemon->window.start_ns = now_ns;
@@ -183,6 +194,7 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
                 r = hand_over_recordings(daemon);
         if (!r)
                 r = daemon_record_window(daemon, window, period_ns);
+        daemon_begin_ticks(daemon);
         if (!r && has_ticks)
                 r = await_delivery(daemon);
         stat_add(COUNTER_STAGE_WINDOW_NS, clock_monotonic_ns() - now_ns);

@@ -165,6 +165,7 @@ static int start_sampling(Daemon *daemon) {
         daemon->window.n_entries = sampler_entries(daemon->stages.sampler);
         daemon->window.programmed = sampler_programmed(daemon->stages.sampler);
         daemon->window.n_cpus = sampler_n_cpus(daemon->stages.sampler);
+        daemon->window.n_boosted = stat_get(COUNTER_BOOST_TICKS);
         return 0;
 }
 
@@ -200,6 +201,9 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .config = daemon->config,
                 .files = daemon->totals->has_files ? &daemon->totals->files : NULL,
         };
+        metrics->boosts = &daemon->limits.boosts;
+        metrics->tick_frequency = daemon_frequency(daemon) * daemon_ticks_per_sample(daemon);
+        metrics->is_held = daemon->limits.governor.holds_more;
         stages_describe(daemon, metrics);
         self_read(&metrics->self);
 }
@@ -227,11 +231,15 @@ static int show_watch(void *userdata, bool json, Text *page) {
         return 200;
 }
 
+static int boost(void *userdata, const char *path, Text *page) {
+        return daemon_boost(userdata, path, page);
+}
+
 /*
  * A daemon with a sink works for its own process: it tells no service manager, and has no control socket.
  */
 static int open_to_others(Daemon *daemon) {
-        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder, show_watch,
+        const ControlDaemon asked = { read_metrics, pause_by_command, show_recorder, show_watch, boost,
                                       &daemon->keeps.tokens, daemon };
         int r = daemon->sink ? 0
                              : control_new(&daemon->control, daemon->loop.event, daemon->config,
@@ -355,8 +363,7 @@ static void add_up(Daemon *daemon) {
         totals->duration_ns += daemon->stop.time_ns - daemon->sampling_ns;
         totals->target_cpu_ns += daemon->target_cpu_ns;
         totals->sampler_entries += sampler_entries(daemon->stages.sampler);
-        totals->programmed += sampler_programmed(daemon->stages.sampler) /
-                config_ticks_per_sample(daemon->config);
+        totals->programmed += daemon->window.sampled;
 }
 
 void daemon_summarize(const Daemon *daemon, Summary *summary) {
@@ -373,6 +380,7 @@ void daemon_summarize(const Daemon *daemon, Summary *summary) {
                 .target_cpu_ns = totals->target_cpu_ns,
                 .sampler_entries = totals->sampler_entries,
                 .programmed = totals->programmed,
+                .n_boosted = totals->n_boosted,
                 .n_pending = stat_pending(),
                 .first_sample_ns = since_start(daemon, totals->first_sample_ns),
                 .first_delivery_ns = since_start(daemon, totals->first_delivery_ns),

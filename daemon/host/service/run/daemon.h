@@ -61,6 +61,7 @@ typedef struct DaemonTotals {
         uint64_t target_cpu_ns;
         uint64_t sampler_entries;
         double programmed;
+        uint64_t n_boosted;             /* ticks beyond those that others have */
         uint64_t first_sample_ns, first_delivery_ns;    /* MONOTONIC, 0 = none yet; so is the next */
         uint64_t exported_ns;           /* when a request was accepted last */
         uint64_t n_exported;            /* requests accepted until then */

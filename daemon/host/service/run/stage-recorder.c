@@ -279,7 +279,7 @@ static int keep(Daemon *daemon, const char *path, Text *page) {
 int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
         const ConfigSampling *config = &daemon->config->sampling;
         const RecorderLimits limits = { config->recorder_slower_ns, config->recorder_above_usual };
-        int64_t tick_ns = period_ns / config_ticks_per_sample(daemon->config);
+        int64_t tick_ns = period_ns / daemon->window.ticks;
         RecorderAsk asks[RECORDER_RULES_MINUTE];
         size_t n_asks = 0;
         int r = 0;

@@ -53,6 +53,7 @@ static int make(Daemon *daemon) {
         SamplerConfig sampler = {
                 .frequency = frequency,
                 .ticks_per_sample = config_ticks_per_sample(config),
+                .recorder = config_ticks_per_sample(config) > 1,
                 .depth = (uint32_t)config->sampling.depth,
                 .kernel_stacks = config->sampling.kernel_stacks,
                 .page_faults = config->sampling.page_faults,

@@ -59,6 +59,12 @@ static int watch_copies(Daemon *daemon) {
         return r < 0 ? error_origin(r) : 0;
 }
 
+static bool is_boosted(void *userdata, const Process *process) {
+        const Daemon *daemon = userdata;
+
+        return boosts_mean(&daemon->limits.boosts, process);
+}
+
 static int make(Daemon *daemon) {
         TargetsConfig targets = {
                 .selector = daemon->selector,
@@ -71,6 +77,7 @@ static int make(Daemon *daemon) {
                                .mapped = daemon_on_mapped,
                                .looked = daemon_on_looked,
                                .waits = daemon_on_waits,
+                               .is_boosted = is_boosted,
                                .stations = daemon_on_stations,
                                .reject_name = daemon_on_rejected_name,
                                .userdata = daemon },

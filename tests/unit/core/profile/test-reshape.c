@@ -351,6 +351,42 @@ Test(reshape, counts_what_finds_no_room) {
         cr_assert_eq(window_n_events_of(to, PROFILE_CPU) + lost.n_cpu, window_n_events_of(from, PROFILE_CPU));
 }
 
+/* Processes of a lean resource, one of them boosted. */
+Test(reshape, keeps_a_profile_for_each_period) {
+        const ProfileType types[] = { PROFILE_CPU, PROFILE_BOOST };
+        const ReshapeOptions options = { .lean = true };
+        uint32_t profile, stack;
+        Window *window, *to;
+        ReshapeLost lost;
+
+        FILL(window_new(&window, FILL_START_NS, FILL_OFFSET_NS, NULL));
+        for (uint32_t i = 0; i < 2; i++) {
+                FrameWord word = fill_native(window, FRAME_MARK_UNKNOWN, 0, 0x1000);
+
+                profile = fill_profile(window, fill_resource(window, i, 7 + i, "shop"), types[i]);
+                FILL(window_stack(window, &word, 1, &stack));
+                FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS + i));
+                FILL(window_profile(window, i + 1, types[!i], &profile));
+                FILL(window_sample(window, profile, stack, 0, 0, 1, FILL_START_NS + i));
+        }
+        window_set_period(window, PROFILE_CPU, 1000);
+        window_set_period(window, PROFILE_BOOST, 200);
+        FILL(window_close(window, FILL_START_NS + 100));
+        cr_assert_eq(window_n_profiles(window), 4);
+        cr_assert_eq(window_reshape(&to, window, &options, &lost), 0);
+        cr_assert_eq(window_n_profiles(to), 2);
+        for (uint32_t i = 0; i < 2; i++) {
+                const WindowProfile *made = window_get_profile(to, i);
+
+                cr_assert_eq(made->n_events, 2);
+                cr_assert_eq(made->period, made->type == PROFILE_BOOST ? 200 : 1000);
+                cr_assert_str_eq(window_get_string(to, made->names.type, NULL), "samples");
+        }
+        cr_assert_neq(window_get_profile(to, 0)->type, window_get_profile(to, 1)->type);
+        window_free(window);
+        window_free(to);
+}
+
 /* Fine ticks stand first, and would fill the table. */
 Test(reshape, leaves_the_room_of_ticks_that_are_not_exported_to_others) {
         WindowLimits limits = window_default_limits;

@@ -42,6 +42,30 @@ Test(governor, asks_for_no_cpu_time_without_a_limit) {
         cr_assert(!governor_is_due(&governor, 10 * GOVERNOR_INTERVAL_NS));
 }
 
+Test(governor, drops_what_is_beyond_the_frequency_first_and_gives_it_back_last) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 99, 30, 0, now, cpu);
+        governor.has_more = true;
+        cr_assert_eq(run(&governor, &now, &cpu, 50), GOVERNOR_E_LOWERED);
+        cr_assert(governor.holds_more);
+        cr_assert_eq(governor.frequency, 99);
+        cr_assert_eq(run(&governor, &now, &cpu, 50), GOVERNOR_E_LOWERED);
+        cr_assert_eq(governor.frequency, 49);
+        for (int i = 0; i < GOVERNOR_CALM_INTERVALS - 1; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 1), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 1), GOVERNOR_E_RAISED);
+        cr_assert_eq(governor.frequency, 99);
+        cr_assert(governor.holds_more);
+        for (int i = 0; i < GOVERNOR_CALM_INTERVALS - 1; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 1), 0);
+        cr_assert_eq(run(&governor, &now, &cpu, 1), GOVERNOR_E_RAISED);
+        cr_assert(!governor.holds_more);
+        for (int i = 0; i < 2 * GOVERNOR_CALM_INTERVALS; i++)
+                cr_assert_eq(run(&governor, &now, &cpu, 1), 0);
+}
+
 Test(governor, never_stops_the_clock) {
         uint64_t now = 0, cpu = 0;
         Governor governor;

@@ -61,7 +61,7 @@ static void add(Bench *bench, const struct abi_sample *header) {
 static Window *rotate(Bench *bench, uint64_t end_ns) {
         Window *window = NULL;
 
-        cr_assert_eq(aggregator_rotate(bench->aggregator, end_ns, 12345, &window), 0);
+        cr_assert_eq(aggregator_rotate(bench->aggregator, end_ns, 12345, 2469, &window), 0);
         return window;
 }
 
@@ -297,6 +297,24 @@ Test(aggregate, gives_earlier_samples_of_a_process_the_name_that_it_got_later) {
         cr_assert_eq(window_n_events_of(window, PROFILE_CPU), 2);
         window_free(window);
         bench.publication.context = process_context_free(bench.publication.context);
+        bench_deinit(&bench);
+}
+
+Test(aggregate, gives_ticks_of_a_boosted_process_a_profile_with_their_period) {
+        struct abi_sample usual = sample(2000), boosted = sample(2500);
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        boosted.kind = ABI_KIND_BOOST;
+        add(&bench, &usual);
+        add(&bench, &boosted);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 2);
+        cr_assert_eq(window_get_profile(window, 0)->period, 12345);
+        cr_assert_eq(window_get_profile(window, 1)->period, 2469);
+        cr_assert_eq(window_get_profile(window, 0)->names.type, window_get_profile(window, 1)->names.type);
+        window_free(window);
         bench_deinit(&bench);
 }
 
