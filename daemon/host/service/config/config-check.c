@@ -79,6 +79,7 @@ int config_check_values(const Config *config, Text *errors) {
         check_absolute(&checks, config, "control", config->daemon.control);
         if (strcmp(config->daemon.summary, "-"))
                 check_absolute(&checks, config, "summary", config->daemon.summary);
+        check_absolute(&checks, config, "recorder-token", config->sampling.recorder_token);
         check_absolute(&checks, config, "pods-directory", config->pods.directory);
         check_absolute(&checks, config, "pods-token", config->pods.token);
         check_absolute(&checks, config, "pods-certificate", config->pods.certificate);

@@ -333,6 +333,12 @@ class Recorder(session.NamingCase):
         self.spanprof("run", "--comm", "nobody", "--recorder", "60s", "--recorder-token", "/nonexistent",
                       "--control", self.directory() / "control.sock", expect=78)
 
+    def test_a_relative_path_of_tokens_is_a_wrong_configuration(self):
+        path = self.directory() / "run.conf"
+        path.write_text("[sampling]\nrecorder = 1m\nrecorder-token = keep-token\n")
+        done = self.spanprof("config", "check", "-c", path, expect=78)
+        self.assertIn("`keep-token` is no path from /", done.stderr)
+
     def test_old_windows_go(self):
         victim = self.victim("chain", "3", rests=True)
         run = self.record("--pid", victim.pid, "--recorder", "2s")
