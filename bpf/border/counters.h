@@ -770,6 +770,8 @@
         X(BOOSTS_CUT, "boosts_total", "event=\"cut\"", "boosts that ended before their time, for max-cpu or max-export-rate") \
         X(RECORDER_HELD, "recorder_held_total", "", \
           "times that max-cpu left the flight recorder no more samples than the export has") \
+        X(RECORDER_HOOKS_UNREAD, "recorder_keeps_total", "event=\"unread\"", \
+          "requests to recorder-listen that got 400, 404, 405, 413 or 415: which traces they meant is not known") \
         X(RECORDER_SHIPPED, "recorder_shipped_events_total", "", \
           "samples and waits that went from the recorder to the receivers: not in samples_delivered_total") \
         X(WAITS_MALFORMED, "waits_total", "event=\"malformed\"", "waits that failed a bound in decode") \

@@ -226,7 +226,7 @@ typedef struct DaemonKeeps {
         uint32_t n_known;               /* in all: the oldest goes first */
         Receiver *receiver;             /* NULL = nobody chooses */
         uint64_t retry_ns;              /* MONOTONIC: its place is taken until then; 0 = it is not */
-        uint64_t n_unauthorized;        /* requests of the receiver that were counted */
+        uint64_t n_unauthorized, n_unread;      /* requests of the receiver that were counted */
         Bearer tokens;                  /* tokens that let one ask by HTTP, or choose */
 } DaemonKeeps;
 

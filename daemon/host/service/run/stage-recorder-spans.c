@@ -103,10 +103,15 @@ static int make(Daemon *daemon) {
 }
 
 static void count_refused(DaemonKeeps *keeps) {
-        uint64_t n = keeps->receiver ? receiver_counts(keeps->receiver)->n_unauthorized : 0;
+        const ReceiverCounts none = { 0 };
+        const ReceiverCounts *counts = keeps->receiver ? receiver_counts(keeps->receiver) : &none;
+        uint64_t n = counts->n_unauthorized,
+                 n_unread = counts->n_malformed + counts->n_misplaced + counts->n_too_large;
 
         stat_add(COUNTER_RECORDER_HOOKS_UNAUTHORIZED, n - MIN(n, keeps->n_unauthorized));
+        stat_add(COUNTER_RECORDER_HOOKS_UNREAD, n_unread - MIN(n_unread, keeps->n_unread));
         keeps->n_unauthorized = n;
+        keeps->n_unread = n_unread;
 }
 
 static int second(Daemon *daemon) {
@@ -116,13 +121,17 @@ static int second(Daemon *daemon) {
         return keeps->retry_ns && clock_monotonic_ns() >= keeps->retry_ns ? MIN(open_receiver(daemon), 0) : 0;
 }
 
-/* Loses who was told and not shipped yet, counted. */
+/* Nobody is told any more. What was goes with the last window. */
 static void stop(Daemon *daemon) {
-        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n_later);
-        daemon->keeps.n_later = 0;
         daemon->keeps.retry_ns = 0;
         count_refused(&daemon->keeps);
         daemon->keeps.receiver = receiver_free(daemon->keeps.receiver);
+}
+
+static void release(Daemon *daemon) {
+        stop(daemon);
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n_later);
+        daemon->keeps.n_later = 0;
 }
 
 const Stage stage_recorder_spans = {
@@ -130,5 +139,5 @@ const Stage stage_recorder_spans = {
         .make = make,
         .second = second,
         .stop = stop,
-        .release = stop,
+        .release = release,
 };

@@ -33,6 +33,9 @@
 
 /* From one end of a window on request to the next: each is work, and one more request for the receivers. */
 #define CLOSES_APART_NS NS_PER_SEC
+/* Of what was asked for at the stop: time for it, and bytes that may wait for receivers. */
+#define LAST_NS NS_PER_SEC
+#define LAST_BYTES (4 << 20)
 
 static size_t max_bytes(const Daemon *daemon) {
         return recorder_room(group_limit_spare(&daemon->limits.group),
@@ -192,14 +195,11 @@ static int set_turns(const DaemonKeeps *keeps, int enabled) {
         return r < 0 ? error_origin(r) : 0;
 }
 
-/* Ships one request of the first ask. Those that must wait go on with the next second. */
-static int on_keep(sd_event_source *source, void *userdata) {
-        Daemon *daemon = userdata;
+/* Ships one request of the first ask, or ends that. */
+static int ship_next(Daemon *daemon) {
         DaemonKeeps *keeps = &daemon->keeps;
         Next next = { .number = keeps->items[0].next };
 
-        if (must_wait(daemon))
-                return set_turns(keeps, SD_EVENT_OFF);
         recorder_each(daemon->stages.recorder, &keeps->items[0].ask.query, take_next, &next);
         if (next.request && next.request->number < keeps->items[0].end) {
                 keeps->items[0].next = next.request->number + 1;
@@ -207,7 +207,32 @@ static int on_keep(sd_event_source *source, void *userdata) {
         }
         keeps->n--;
         memmove(keeps->items, keeps->items + 1, keeps->n * sizeof(*keeps->items));
-        return keeps->n ? 0 : set_turns(keeps, SD_EVENT_OFF);
+        return 0;
+}
+
+/* Those that must wait go on with the next second. */
+static int on_keep(sd_event_source *source, void *userdata) {
+        Daemon *daemon = userdata;
+        int r = must_wait(daemon) ? 0 : ship_next(daemon);
+
+        if (r)
+                return error_fold(r);
+        return daemon->keeps.n && !must_wait(daemon) ? 0 : set_turns(&daemon->keeps, SD_EVENT_OFF);
+}
+
+/*
+ * At the stop nothing waits any more: what was asked for goes behind the last window, to the receivers or
+ * into the spool, as far as both hold it without losing what is exported.
+ */
+static int ship_rest(Daemon *daemon) {
+        const uint64_t end_ns = clock_monotonic_ns() + LAST_NS;
+        int r = 0;
+
+        while (!r && daemon->keeps.n && clock_monotonic_ns() < end_ns &&
+               exports_queued_bytes(daemon->stages.exports) < LAST_BYTES &&
+               (config_spool_is_chosen(daemon->config) || !exports_are_failing(daemon->stages.exports)))
+                r = ship_next(daemon);
+        return error_fold(r);
 }
 
 /* Samples come first: this waits while the rings are read. */
@@ -223,7 +248,7 @@ static int begin_turns(Daemon *daemon) {
 }
 
 static bool is_full(const Daemon *daemon) {
-        return daemon->keeps.n == ARRAY_SIZE(daemon->keeps.items) || daemon->stop.time_ns;
+        return daemon->keeps.n == ARRAY_SIZE(daemon->keeps.items);
 }
 
 /* Ships what is meant of all that the recorder has now. */
@@ -237,7 +262,7 @@ static int keep_ask(Daemon *daemon, const RecorderAsk *ask) {
         keeps->items[keeps->n].ask = *ask;
         keeps->items[keeps->n].next = ask->from;
         keeps->items[keeps->n++].end = recorder_next_number(daemon->stages.recorder);
-        return begin_turns(daemon);
+        return daemon->stop.time_ns ? 0 : begin_turns(daemon);
 }
 
 /* Traces without room wait for the next window. */
@@ -262,7 +287,7 @@ static int keep(Daemon *daemon, const char *path, Text *page) {
         if (status != 200)
                 return status;
         stat_add(COUNTER_RECORDER_KEEPS, 1);
-        if (is_full(daemon)) {
+        if (is_full(daemon) || daemon->stop.time_ns) {
                 stat_add(COUNTER_RECORDER_KEEPS_REFUSED, 1);
                 text_printf(page, "there is enough to ship already: ask again in a moment\n");
                 return 503;
@@ -293,7 +318,9 @@ int daemon_record_window(Daemon *daemon, Window *window, int64_t period_ns) {
                 r = recorder_add(daemon->stages.recorder, window, tick_ns, clock_read_ns(CLOCK_REALTIME));
         for (size_t i = 0; i < n_asks && !r; i++)
                 r = keep_ask(daemon, &asks[i]);
-        return r < 0 ? r : error_fold(keep_chosen(daemon));
+        if (!r)
+                r = keep_chosen(daemon);
+        return r || !daemon->stop.time_ns ? error_fold(r) : ship_rest(daemon);
 }
 
 static int second(Daemon *daemon) {
@@ -303,13 +330,13 @@ static int second(Daemon *daemon) {
 }
 
 static void stop(Daemon *daemon) {
-        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n);
-        daemon->keeps.n = 0;
         daemon->keeps.turn = sd_event_source_disable_unref(daemon->keeps.turn);
 }
 
 static void release(Daemon *daemon) {
         stop(daemon);
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n);
+        daemon->keeps.n = 0;
         daemon->stages.recorder_rules = recorder_rules_free(daemon->stages.recorder_rules);
         bearer_deinit(&daemon->keeps.tokens);
 }

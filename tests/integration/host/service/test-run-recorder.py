@@ -261,13 +261,13 @@ class Recorder(session.NamingCase):
         keeps = result.counter("recorder_keeps_total")
         self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (60, 2, 3))
 
-    def choosing(self):
+    def choosing(self, *options):
         """A run that takes chosen traces, once its requests are over, and where it does."""
         port, = real_server.free_ports(1)
         token = self.directory() / "token"
         token.write_text("s3cret\n")
         token.chmod(0o644)
-        run, _, _ = self.requests("--recorder-listen", f"127.0.0.1:{port}", "--recorder-token", token)
+        run, _, _ = self.requests("--recorder-listen", f"127.0.0.1:{port}", "--recorder-token", token, *options)
         return run, port
 
     def check_chosen(self, run, *traces):
@@ -293,11 +293,25 @@ class Recorder(session.NamingCase):
         self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=data[:-1], **protobuf), 400)
         json_type = {"Content-Type": "application/json"}
         self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=b"{}", **json_type), 400)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=bytes((2 << 20) + 1), **protobuf), 413)
         os.kill(run.pid, signal.SIGHUP)
         tap.wait_until(lambda: run.child.err.count("chosen traces are taken at") > 1, "the daemon after a reload")
         self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=gzip.compress(data), **protobuf, **packed), 200)
         keeps = self.check_chosen(run, 2, 4)
         self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (3, 0, 2))
+        self.assertEqual(keeps["unread"], 4)
+
+    def test_what_was_chosen_as_it_stops_is_shipped(self):
+        run, port = self.choosing("--export-interval", "1h")
+        request = trace_service_pb2.ExportTraceServiceRequest()
+        span = request.resource_spans.add().scope_spans.add().spans.add()
+        span.trace_id, span.span_id = bytes.fromhex(trace_id(3)), b"12345678"
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=request.SerializeToString(),
+                                   **{"Content-Type": "application/x-protobuf"}), 200)
+        result = run.stop()
+        self.assertEqual({s.trace_id for s in result.kept}, {trace_id(3)})
+        keeps = result.counter("recorder_keeps_total")
+        self.assertEqual((keeps["by_hook"], keeps["refused"]), (1, 0))
 
     def test_a_real_collector_sends_what_it_has_chosen(self):
         collector.need()
