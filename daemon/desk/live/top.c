@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #include "desk/live/view.h"
 #include "host/cli/cli.h"
 #include "host/service/config/config-selector.h"
+#include "host/service/control/control.h"
 
 enum { KEYS_MAX = 256, DEFAULT_ROWS = 10 };
 
@@ -41,6 +43,7 @@ typedef struct Top {
         uint64_t all_ns;                /* its length */
         uint64_t n_shown;               /* refreshes */
         bool on_screen;
+        char note[128];                 /* what a key has done, until the next key; "" = nothing */
         char keys[KEYS_MAX];            /* read, and not yet a whole key */
         size_t n_keys;
         sd_event_source *input, *resize, *stop;
@@ -94,6 +97,7 @@ static int draw(Top *top) {
         if (top->view.by_moments)
                 move_in_time(top);
         screen_size(&top->view.rows, &top->view.columns);
+        figures.note = *top->note ? top->note : NULL;
         r = view_page(&top->view, counts, &figures, &page);
         if (!r)
                 screen_draw(&page);
@@ -166,6 +170,36 @@ static int on_stop(sd_event_source *source, void *userdata) {
         return daemon_stop(top->daemon);
 }
 
+/*
+ * Has the flight recorder of the daemon that runs ship the interval that is shown, of the one process that is
+ * chosen by its id, or of all that the daemon samples.
+ */
+static int keep(Top *top) {
+        const ConfigPids *pids = &top->config->targets.pids;
+        const char *socket = *top->config->daemon.control ? top->config->daemon.control : CONTROL_DEFAULT;
+        _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
+        uint64_t end_ns = clock_read_ns(CLOCK_REALTIME);
+        ViewFigures figures;
+        int status = 0, r;
+
+        (void)shown_counts(top, &figures);
+        end_ns -= MIN(figures.ago_ns, end_ns);
+        text_printf(&page, "/recorder/keep/start/%" PRIu64 "/end/%" PRIu64 "/reason/top",
+                    end_ns - MIN(figures.length_ns, end_ns), end_ns);
+        if (pids->n_items == 1)
+                text_printf(&page, "/process/%" PRIu32, pids->items[0]);
+        r = page.failed ? error_origin(-ENOMEM) : control_ask(socket, "POST", page.data, &status, &answer);
+        if (r == CONTROL_E_UNREACHABLE)
+                snprintf(top->note, sizeof(top->note), "not kept: no daemon answers at %s", socket);
+        else if (!r && status == 200)
+                snprintf(top->note, sizeof(top->note), "kept: %.1f s, which the daemon ships as kept_samples",
+                         (double)figures.length_ns / (double)NS_PER_SEC);
+        else if (!r)
+                snprintf(top->note, sizeof(top->note), "not kept: %.*s",
+                         (int)strcspn(answer.data ? answer.data : "", "\n"), answer.data ? answer.data : "");
+        return MIN(r, 0);
+}
+
 static int take_keys(Top *top) {
         ViewAction all = VIEW_NOTHING;
         size_t at = 0, used;
@@ -173,7 +207,13 @@ static int take_keys(Top *top) {
 
         while (all != VIEW_QUIT && (key = keys_next(top->keys + at, top->n_keys - at, &used)) != KEY_NONE) {
                 ViewAction action = view_key(&top->view, key);
+                int r = 0;
 
+                *top->note = 0;
+                if (action == VIEW_KEEP)
+                        r = keep(top);
+                if (r)
+                        return r;
                 all = MAX(all, action);
                 at += used;
         }
@@ -182,7 +222,7 @@ static int take_keys(Top *top) {
         if (top->n_keys == sizeof(top->keys))
                 top->n_keys = 0;
         top->config->delivery.interval_ns = top->view.interval_ns;
-        return all == VIEW_QUIT ? daemon_stop(top->daemon) : all == VIEW_REDRAW ? draw(top) : 0;
+        return all == VIEW_QUIT ? daemon_stop(top->daemon) : all != VIEW_NOTHING ? draw(top) : 0;
 }
 
 /* A terminal that is gone gives nothing, for ever: then there is no one to show anything to. */

@@ -167,6 +167,7 @@ ViewAction view_key(View *view, int key) {
                 return type_key(view, key);
         switch (key) {
         case 'q': case 'Q': return VIEW_QUIT;
+        case 'k': return VIEW_KEEP;
         case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8':
                 turn_tab(view, key - '1' - (int)view->tab);
                 break;
@@ -435,11 +436,14 @@ static void print_tabs(const View *view, unsigned columns, Text *page) {
         text_append(page, "\n", 1);
 }
 
-static void print_state(const View *view, size_t n_rows, unsigned columns, Text *page) {
+static void print_state(const View *view, const ViewFigures *figures, size_t n_rows, unsigned columns,
+                        Text *page) {
         Text line = { 0 };
 
         if (view->typing)
                 text_printf(&line, "filter: %s_", view->filter);
+        else if (figures->note)
+                text_printf(&line, "%s", figures->note);
         else
                 text_printf(&line, "%zu rows by %s, %s, every %.1f s%s%s%s   h help", n_rows,
                             view->tab == COUNTS_TREE ? "total" : orders[view->order],
@@ -458,6 +462,7 @@ static void print_help(const View *view, size_t room, Text *page) {
                 "s sort         / filter          Esc no filter     p or space pause",
                 "c since start  ← → earlier, later                  + - interval",
                 "% of a CPU     < > names sideways                  ↑ ↓ rows   h no help",
+                "k keep: the flight recorder of `spanprof run` ships these seconds",
         };
 
         for (size_t i = 0; i < MIN(room, ARRAY_SIZE(lines)); i++)
@@ -493,7 +498,7 @@ int view_page(View *view, const Counts *counts, const ViewFigures *figures, Text
         if (view->rows >= 2)
                 print_tabs(view, view->columns, page);
         if (view->rows >= 3)
-                print_state(view, n, view->columns, page);
+                print_state(view, figures, n, view->columns, page);
         if (view->rows >= 4)
                 print_titles(view, view->columns, page);
         if (view->help)

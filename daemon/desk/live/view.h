@@ -41,12 +41,13 @@ typedef struct ViewFigures {
         uint64_t n_lost;                /* since the start */
         size_t n_processes;             /* that are sampled */
         uint32_t n_tables_made, n_tables;       /* of files that are being read for unwinding; 0 = none is */
+        const char *note;               /* an answer to a key, in the place of state; NULL = none */
         uint64_t ago_ns;                /* of a moment that has passed: how long ago it ended; 0 = now */
 } ViewFigures;
 
 enum { VIEW_INTERVAL_MIN_MS = 200, VIEW_INTERVAL_MAX_MS = 60000 };
 
-typedef enum ViewAction { VIEW_NOTHING, VIEW_REDRAW, VIEW_QUIT } ViewAction;
+typedef enum ViewAction { VIEW_NOTHING, VIEW_REDRAW, VIEW_KEEP, VIEW_QUIT } ViewAction;
 
 /* @key: of keys_next(). */
 ViewAction view_key(View *view, int key);

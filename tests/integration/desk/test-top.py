@@ -16,6 +16,7 @@ import signal
 import struct
 import termios
 
+import otlp_read
 import session
 import tap
 
@@ -180,6 +181,27 @@ class OnTerminal(session.TestCase):
         terminal.end()
         terminal.check_restored()
         self.assertIsNone(victim.status)
+
+    def test_a_key_has_the_recorder_ship_what_is_shown(self):
+        socket = self.directory() / "control.sock"
+        victim, other = (self.victim("shares", rests=True) for _ in range(2))
+        terminal = Terminal(self, "-p", victim.pid, "--control", socket, columns=150)
+        terminal.wait(r"share_50")
+        terminal.type("k")
+        terminal.wait(rf"^not kept: no daemon answers at {socket}$")
+        run = self.start("--pid", f"{victim.pid},{other.pid}", "--recorder", "60s", "--control", socket)
+        run.wait_events(5, victim.pid)
+        terminal.type("c")
+        terminal.wait("since the start")
+        terminal.type("k")
+        terminal.wait(r"^kept: \d+\.\d s, which the daemon ships as kept_samples$")
+        tap.wait_until(lambda: any(s.type == "kept_samples" for path in run.receiver.paths()
+                                   for s in otlp_read.samples(path)), "what is kept at the receiver")
+        terminal.type("q")
+        terminal.end()
+        result = run.stop()
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"top"})
+        self.assertEqual({s.resource["process.pid"] for s in result.kept}, {victim.pid})
 
     def test_shows_the_hottest_function_all_views_and_losses_on_80_columns(self):
         victim = self.victim("shares", rests=True)

@@ -346,7 +346,7 @@ const Option option_table[] = {
                  .help = "with --check or --watch, how long to look (0: 3s; --watch: until the process is "
                          "gone)" }),
           .help = "stop after this time (0: run until stopped)" },
-        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP | VERB_BOOST, "daemon",
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP | VERB_BOOST | VERB_TOP, "daemon",
           FIELD(daemon.control), "", .argument = "PATH", .advanced = true,
           .help = "socket for `spanprof status`, `keep`, `boost`, `pause` and `resume` (empty: " CONTROL_DEFAULT
                   ", if that directory is there)" },
