@@ -5,7 +5,8 @@
  *
  * The last stack of a target that a signal ends, with its span. The kernel passes signal_deliver as it takes
  * a signal for a thread, in that thread, before a core is written: memory and registers are as the fault has
- * left them. An object of its own, loaded with --crashes.
+ * left them. An object of its own, loaded with --crashes; --allocations loads it once more, with the program
+ * of allocation.bpf.h alone.
  *
  *     SIGSEGV, SIGABRT … with no handler   told by the thread that they are for
  *     SIGPIPE, SIGUSR1 …                   the kernel gives SIGKILL to each thread of the process, and keeps
@@ -20,11 +21,12 @@
  * ring from nobody's ticks.
  *
  * The kernel has the lock of signals there. With PREEMPT_RT that is no spinning lock, and a tick may come in
- * between. So the program has all its working memory to itself (kernel-crashes.c), and adds to its counters
+ * between. So the program has all its working memory to itself (kernel-events.c), and adds to its counters
  * with atomic instructions.
  */
 
 #define KERNEL_LOADS
+#include "walk/allocation.bpf.h"
 #include "walk/entry-walk.bpf.h"
 #include "walk/settings.bpf.h"
 #include "walk/wake.bpf.h"
@@ -197,7 +199,7 @@ int crash(const struct bpf_raw_tracepoint_args *context) {
         context_read(&scratch->process, scratch);
         sdk_span_part(&scratch->sample);
         obi_part(&scratch->process, &scratch->sample);
-        entry_walk(task, &scratch->process, scratch, setting_depth);
+        entry_walk(task, &scratch->process, scratch, 0, setting_depth);
         crash_emit(scratch, counters);
         return 0;
 }

@@ -471,7 +471,7 @@ static __always_inline bool wait_keep(struct task_struct *task, uint64_t key,
         const struct wait_stack *stack = (const struct wait_stack *)&scratch->wait;
         uint64_t n, size;
 
-        entry_walk(task, &scratch->process, scratch,
+        entry_walk(task, &scratch->process, scratch, 0,
                    setting_depth < WAIT_MAX_FRAMES ? setting_depth : WAIT_MAX_FRAMES);
         n = scratch->unwind.n_frames;
         if (n > WAIT_MAX_WORDS)

@@ -84,7 +84,7 @@ static __always_inline bool waker_walk(struct task_struct *task, uint64_t sleepe
         scratch = bpf_map_lookup_elem(&scratches, &zero);
         if (!scratch || !counters)
                 return false;
-        entry_walk(task, &scratch->process, scratch,
+        entry_walk(task, &scratch->process, scratch, 0,
                   setting_depth < WAKER_MAX_FRAMES ? setting_depth : WAKER_MAX_FRAMES);
         if (bpf_map_update_elem(&waker_stacks, &sleeper, &scratch->sample, BPF_ANY)) {
                 counters->values[COUNTER_WAKERS_OVER_CAP]++;

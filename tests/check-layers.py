@@ -117,7 +117,7 @@ LIBRARIES = {
     r"bpf/(libbpf|bpf)\.h": {
         "daemon/host/sampling/sample/kernel-half.c",
         "daemon/host/sampling/sample/kernel-needs.c",
-        "daemon/host/sampling/sample/kernel-crashes.c",
+        "daemon/host/sampling/sample/kernel-events.c",
         "daemon/host/sampling/sample/kernel-waits.c",
         "daemon/host/sampling/sample/kernel-threads.c",
         "daemon/host/sampling/sample/obi-map.c",

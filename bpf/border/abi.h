@@ -59,7 +59,7 @@ enum abi_kind {
         ABI_KIND_CPU = 1,               /* value: 1, or what the thread has allocated (abi_allocated()) */
         ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
         ABI_KIND_LOCK = 3,              /* value: ns waited */
-        ABI_KIND_ALLOC = 4,             /* value: bytes */
+        ABI_KIND_ALLOC = 4,             /* value: bytes of allocations that it stands for */
         ABI_KIND_FAULT = 5,             /* value: page faults that it stands for, itself among them */
         ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
         ABI_KIND_FINE = 7,              /* as CPU; a tick between two of those, for the recorder alone */
@@ -259,14 +259,14 @@ struct abi_obi_ids {
 };
 
 /*
- * A sample is this header, for a FAULT a struct abi_fault, then `n_kernel` kernel addresses, then `n_user`
- * user words, each uint64_t, leaf first, then the thread context's attributes, filled up to a multiple of 8
- * bytes, then the object that the running task of Python has as its name, as it lies in memory, or
- * what tells the process of Erlang that runs (BEAM_TASK_*). A record
- * shorter or longer than that is malformed. A user frame is one word, an address, or the words of a runtime
+ * A sample is this header, for a FAULT a struct abi_fault, for an ALLOC a struct abi_allocation, then
+ * `n_kernel` kernel addresses, then `n_user` user words, each uint64_t, leaf first, then the thread context's
+ * attributes, filled up to a multiple of 8 bytes, then the object that the running task of Python has as its
+ * name, as it lies in memory, or what tells the process of Erlang that runs (BEAM_TASK_*). A record shorter
+ * or longer than that is malformed. A user frame is one word, an address, or the words of a runtime
  * (runtime_abi.h). Frame 0 of each part is an exact pc; every other one stands for the instruction in front
- * of it: a return address or, behind a signal handler, the interrupted pc + 1 (`interrupted` says where the first
- * of these is).
+ * of it: a return address or, behind a signal handler, the interrupted pc + 1 (`interrupted` says where the
+ * first of these is).
  */
 struct abi_sample {
         uint64_t time_ns;
@@ -323,6 +323,12 @@ struct abi_fault {
         char file[ABI_FILE_NAME_SIZE];
 };
 
+/* The same part of a sample of kind ALLOC: what the probe has told (alloc_abi.h). */
+struct abi_allocation {
+        uint64_t address, size;
+};
+
+#define ABI_ALLOCATION_WORDS (sizeof(struct abi_allocation) / sizeof(uint64_t))
 #define ABI_FAULT_WORDS (sizeof(struct abi_fault) / sizeof(uint64_t))
 
 /* Kind of a record of the stacks' ring. */
@@ -421,6 +427,7 @@ struct abi_lost_ticks {
 ABI_ASSERT(sizeof(struct abi_process) == 72);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_fault) == 272);
+ABI_ASSERT(sizeof(struct abi_allocation) == 16);
 ABI_ASSERT(sizeof(struct abi_stack) == 216);
 ABI_ASSERT(sizeof(struct abi_start) == 48);
 ABI_ASSERT(sizeof(struct abi_settled_name) == 24);

@@ -158,6 +158,16 @@
           "crashes without a stack, because a CPU had more than 16 of them in a second") \
         X(CRASHES_RING_FULL, "crashes_total", "event=\"ring_full\"", \
           "crashes without a stack, because the ring to the daemon was full") \
+        X(ALLOCATIONS, "allocations_total", "result=\"taken\"", \
+          "allocations that probes have told, in targets, with --allocations: samples of them") \
+        X(ALLOCATIONS_BUDGET, "allocations_total", "result=\"budget\"", \
+          "the same beyond 1,000 a second of a process, or 2,000 of a CPU: left out") \
+        X(ALLOCATIONS_NESTED, "allocations_total", "result=\"nested\"", \
+          "the same while another one was being taken on the CPU: left out") \
+        X(ALLOCATIONS_UNREADABLE, "allocations_total", "result=\"unreadable\"", \
+          "the same whose arguments could not be read, or cannot be any: left out") \
+        X(ALLOCATIONS_RING_FULL, "allocations_total", "result=\"ring_full\"", \
+          "the same that found the ring to the daemon full: lost") \
         X(WAKERS_UNKNOWN, "wait_wakers_total", "kind=\"unknown\"", \
           "blocked waits whose waker is not told: it was there before the wait began") \
         X(WAKERS_THREAD, "wait_wakers_total", "kind=\"thread\"", "blocked waits that a target's thread has ended") \
@@ -785,6 +795,20 @@
           "crashes whose process was forgotten while they waited: they are lost") \
         X(CRASHES_NOT_TARGET, "crashes_total", "event=\"not_target\"", \
           "crashes of processes that were no targets any more as they were read") \
+        X(ALLOCATIONS_WINDOW_FULL, "allocations_total", "result=\"window_full\"", \
+          "allocations that a full window had no room for") \
+        X(ALLOCATIONS_GONE, "allocations_total", "result=\"deferred\"", \
+          "allocations whose process was forgotten while they waited: they are lost") \
+        X(ALLOCATIONS_NOT_TARGET, "allocations_total", "result=\"not_target\"", \
+          "allocations of processes that were no targets any more as they were read") \
+        X(ALLOC_PROBES, "alloc_probes_total", "result=\"attached\"", \
+          "probes otel_memory:alloc of targets' files that were attached to, with --allocations") \
+        X(ALLOC_PROBES_OVER_CAP, "alloc_probes_total", "result=\"over_cap\"", \
+          "the same beyond 16 of a file, or 128 in all, in shares of users: left out") \
+        X(ALLOC_PROBES_REFUSED, "alloc_probes_total", "result=\"refused\"", \
+          "the same whose note says no place of code with a nop, or no arguments that can be read: left out") \
+        X(ALLOC_PROBES_FAILED, "alloc_probes_total", "result=\"failed\"", \
+          "the same that the kernel did not attach to") \
         X(WAITS_HELD, "waits_holds_total", "", \
           "times that waits were not counted for a while: far above off-cpu-max-switches") \
         X(WAITS_LESS, "waits_limits_total", "change=\"less\"", \

@@ -71,7 +71,8 @@ def wait_cpu(pids, seconds, patience=120):
 
 # types of events that are no samples of the CPU
 NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes", "kept_samples",
-            "kept_off_cpu", "kept_off_cpu_waker", "alloc_space", "lock_contention", "exceptions", "inuse_objects"}
+            "kept_off_cpu", "kept_off_cpu_waker", "alloc_space", "alloc_objects", "lock_contention", "exceptions",
+            "inuse_objects"}
 
 
 class Receiver:
@@ -106,6 +107,7 @@ class Result:
         self.waits = [sample for sample in events if sample.type == "off_cpu"]
         self.goroutines = [sample for sample in events if sample.type == "goroutines"]
         self.faults = [sample for sample in events if sample.type == "page_faults"]
+        self.allocations = [sample for sample in events if sample.type in ("alloc_space", "alloc_objects")]
         self.crashes = [sample for sample in events if sample.type == "crashes"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
         # of recordings of JVMs

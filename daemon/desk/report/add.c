@@ -521,6 +521,10 @@ static bool is_named(const Adding *adding, const WindowProfileNames *names, cons
                 !strcmp(window_get_string(window, names->period_unit, NULL), "nanoseconds");
 }
 
+static bool is_space(const Adding *adding, const WindowProfileNames *names) {
+        return !strcmp(window_get_string(adding->window, names->period_type, NULL), "space");
+}
+
 /*
  * The CPU time that samples stand for, and waits, are the time of the clock. Return: 0, 1 = this profile is
  * neither, -ENOMEM.
@@ -793,7 +797,8 @@ static int add_profile(Adding *adding, uint32_t index) {
                 return 0;
         adding->process = process;
         /* a value that is its own period says nothing more */
-        adding->period = profile->names.type == profile->names.period_type && profile->period == 1
+        adding->period = profile->period == 1 && (profile->names.type == profile->names.period_type ||
+                                                  is_space(adding, &profile->names))
                 ? 0
                 : profile->period;
         adding->has_wakers = is_named(adding, &profile->names, "off_cpu_waker", "nanoseconds",

@@ -70,6 +70,7 @@ void glossary_explain_report(const Sheet *sheet) {
                 { "page_faults", "times that a thread met a page of memory that was not there yet: memory grows so" },
                 { "alloc_space", "bytes that were allocated, freed or not; inuse_space: of these, what is not freed yet" },
                 { "about", "bytes of anonymous memory: pages of the usual size, one for each fault" },
+                { "alloc_space", "bytes that were allocated, freed or not; alloc_objects: how many allocations" },
                 { "goroutines", "goroutines that waited, once for each second in which they did" },
                 { "crashes", "last stacks of processes that a signal has ended" },
                 { "blocked", "a wait until its end; runnable: what the thread then waited for a CPU" },

@@ -376,7 +376,7 @@ static inline bool is_drawn(size_t size) {
 }
 
 /* Tells @pointer, unless it could not be had. Return: @pointer. */
-static COLD void *told(void *pointer, size_t size) {
+static COLD void *sampled_alloc(void *pointer, size_t size) {
         if (!pointer)
                 return NULL;
         if (table_add(pointer))
@@ -398,24 +398,26 @@ static COLD bool untell(void *pointer) {
 
 /* The rare case of each, apart: so that the usual one saves no register. */
 static COLD void *draw_malloc(size_t size) {
-        return is_drawn(size) ? told(next_malloc(size), size) : next_malloc(size);
+        return is_drawn(size) ? sampled_alloc(next_malloc(size), size) : next_malloc(size);
 }
 
 static COLD void *draw_calloc(size_t n, size_t size) {
-        return is_drawn(n * size) ? told(next_calloc(n, size), n * size) : next_calloc(n, size);
+        return is_drawn(n * size) ? sampled_alloc(next_calloc(n, size), n * size) : next_calloc(n, size);
 }
 
 static COLD void *draw_realloc(void *pointer, size_t size) {
-        return is_drawn(size) ? told(next_realloc(pointer, size), size) : next_realloc(pointer, size);
+        return is_drawn(size) ? sampled_alloc(next_realloc(pointer, size), size)
+                              : next_realloc(pointer, size);
 }
 
 static COLD void *draw_aligned_alloc(size_t alignment, size_t size) {
-        return is_drawn(size) ? told(next_aligned_alloc(alignment, size), size)
+        return is_drawn(size) ? sampled_alloc(next_aligned_alloc(alignment, size), size)
                               : next_aligned_alloc(alignment, size);
 }
 
 static COLD void *draw_memalign(size_t alignment, size_t size) {
-        return is_drawn(size) ? told(next_memalign(alignment, size), size) : next_memalign(alignment, size);
+        return is_drawn(size) ? sampled_alloc(next_memalign(alignment, size), size)
+                              : next_memalign(alignment, size);
 }
 
 static COLD int draw_posix_memalign(void **pointerp, size_t alignment, size_t size) {
@@ -423,7 +425,7 @@ static COLD int draw_posix_memalign(void **pointerp, size_t alignment, size_t si
         int r = next_posix_memalign(pointerp, alignment, size);
 
         if (tell && !r)
-                told(*pointerp, size);
+                sampled_alloc(*pointerp, size);
         return r;
 }
 

@@ -28,6 +28,13 @@ def fault(memory=4, major=1, huge=0, name=b"data.bin"):
     return record[:105] + struct.pack("<Q3B5x256s", 0x7F0000001000, memory, major, huge, name) + record[105:]
 
 
+def allocation(weight=524296, size=16):
+    """The same with a struct abi_allocation between."""
+    record = bytearray(sample(kind=4))
+    record[9:17] = struct.pack("<Q", weight)
+    return bytes(record[:105]) + struct.pack("<2Q", 0x7F0000001000, size) + bytes(record[105:])
+
+
 def notice(kind, comm=b"sh"):
     return b"\1" + struct.pack("<3Q2I16s", 10**9, 10**8, 5, 42, kind, comm)
 
@@ -68,6 +75,9 @@ FILES = {
     "decode/counts-too-large": sample(n_kernel=0xFFFF, n_user=0xFFFF, frames=0),
     "decode/unknown-kind": sample(kind=9),
     "decode/fault": fault(),
+    "decode/allocation": allocation(),
+    "decode/allocation-without-weight": allocation(weight=0),
+    "decode/allocation-too-large": allocation(size=1 << 51),
     "decode/fault-unknown-memory": fault(memory=7),
     "decode/fault-name-without-end": fault(name=b"x" * 256),
     "decode/unknown-end": sample(end=99),

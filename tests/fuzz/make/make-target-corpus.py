@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Recipe of the corpora maps, elf, ring and kallsyms: writes them into corpus/."""
+"""Recipe of the corpora maps, elf, ring, kallsyms and probe-notes: writes them into corpus/."""
 import pathlib
 import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "oracles"))
+from probes import CODE, DATA, elf as probed, note as probe  # noqa: E402
 
 CORPUS = pathlib.Path(__file__).parents[1] / "corpus"
 
@@ -104,3 +108,33 @@ put(
     b"\nffffffff9d000020 T z")
 put("kallsyms", "low",
     b"0000000000001000 T _text\n0000000000001008 T a\nffffffffffffffff T b\n0000000080000fff T c\n")
+
+# notes of probes: sound ones, and such as are wrong in one thing
+for name, data in {
+    "sound": probed(probe()),
+    "two-and-others": probed(probe(name=b"free", arguments=b"8@%rdi") + probe(provider=b"libc") + probe() +
+                          probe(place=CODE + 8)),
+    "no-semaphore": probed(probe(semaphore=0)),
+    "moved": probed(probe(place=0x100, base=0x180, semaphore=0x1100), base=0x1080),
+    "moved-away": probed(probe(base=1), base=2**63),
+    "seventeen": probed(b"".join(probe(place=CODE + i % 8) for i in range(17))),
+    "nowhere": probed(probe(place=2**64 - 1)),
+    "in-data": probed(probe(place=DATA)),
+    "semaphore-in-code": probed(probe(semaphore=CODE)),
+    "semaphore-at-the-end": probed(probe(semaphore=DATA + 0xfff)),
+    "no-nop": probed(probe(), code=b"\xc3" * 16),
+    "in-memory": probed(probe(arguments=b"8@-16(%rbp) -4@(%r12) 2@$-7")),
+    "no-register": probed(probe(arguments=b"8@%rip 8@%rsi 8@%rdx")),
+    "scaled": probed(probe(arguments=b"8@8(%rax,%rbx,4) 8@%rsi 8@%rdx")),
+    "two-arguments": probed(probe(arguments=b"8@%rdi 8@%rsi")),
+    "long-arguments": probed(probe(arguments=b"8@%rdi " * 4000)),
+    "no-text": probed(probe(size=24)),
+    "short": probed(probe(size=8)),
+    "long": probed(probe(size=2**32 - 1)),
+    "long-name": probed(struct.pack("<3I", 2**32 - 1, 8, 3) + probe()),
+    "other-kind": probed(probe(kind=4)),
+    "other-owner": probed(probe(owner=b"other..\0")),
+    "text-without-end": probed(probe()[:-4] + b"xxxx"),
+    "arm": probed(probe(arguments=b"8@x0 -4@[sp, 16] 8@[x29]")),
+}.items():
+    put("probe-notes", name, data)

@@ -45,6 +45,7 @@ struct Aggregator {
         EntryNames entry_names;
         WaitSpread waits;
         WindowShares shares, fine_shares;       /* … of ticks for the flight recorder alone */
+        uint64_t draw;                  /* for allocation_objects() */
         SeenThread seen[SEEN_THREADS];
 };
 
@@ -217,6 +218,36 @@ static int find_place(Aggregator *aggregator, const Program *program, const Samp
         return r;
 }
 
+/*
+ * How many allocations of its size it stands for. A part of one is one in so many cases: rounding would be a
+ * bias.
+ */
+static int64_t allocation_objects(Aggregator *aggregator, const Sample *sample) {
+        uint64_t size = MAX(sample->allocation->size, (uint64_t)1), weight = sample->header->value;
+        double rest = (double)(weight % size) / (double)size;
+
+        aggregator->draw = aggregator->draw * 6364136223846793005 + 1442695040888963407;
+        return (int64_t)(weight / size + ((double)(aggregator->draw >> 11) * 0x1p-53 < rest));
+}
+
+/* Bytes, and objects beside them. */
+static int add_allocation(Aggregator *aggregator, const Program *program, const Sample *sample,
+                          const Place *at) {
+        const int64_t n = allocation_objects(aggregator, sample);
+        Window *window = aggregator->window;
+        uint32_t resource, objects;
+        int r = window_sample(window, at->profile, at->stack, at->attributes, at->link,
+                              (int64_t)sample->header->value, sample->header->time_ns);
+
+        if (r || !n)
+                return r;
+        r = attributes_of_process(&aggregator->attributes, window, program, &resource);
+        if (!r)
+                r = window_profile(window, resource, PROFILE_ALLOC_OBJECTS, &objects);
+        return r ? r : window_sample(window, objects, at->stack, at->attributes, at->link, n,
+                                     sample->header->time_ns);
+}
+
 static int add_tick(Aggregator *aggregator, const Program *program, const Sample *sample,
                     enum abi_stack_end *endp, bool *is_latep) {
         const struct abi_sample *header = sample->header;
@@ -226,6 +257,8 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         *is_latep = !r && at.is_late;
         if (r || at.is_late)
                 return r;
+        if (sample->allocation)
+                return add_allocation(aggregator, program, sample, &at);
         /* the value of a crash is an address, that of a tick may be what its thread has allocated */
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
                           header->kind == ABI_KIND_FAULT ? (int64_t)header->value : 1,
@@ -607,6 +640,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_set_period(window, PROFILE_CPU, period_ns);
         window_set_period(window, PROFILE_BOOST, tick_ns);
         window_set_period(window, PROFILE_CRASHES, 1);
+        window_set_period(window, PROFILE_ALLOC_SPACE, 1);      /* values are bytes, and objects */
+        window_set_period(window, PROFILE_ALLOC_OBJECTS, 1);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         window_set_period(window, PROFILE_PAGE_FAULTS, 1);      /* a value is faults, not samples of them */
         if (wait_spread_finish(&aggregator->waits, window))

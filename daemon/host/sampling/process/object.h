@@ -70,6 +70,7 @@ typedef struct Object {
         ThreadSymbol thread_symbol;     /* form 0 = none */
         ObjectRuntimes runtimes;        /* if KNOWN */
         enum object_look look;
+        bool has_probes_read;           /* for alloc-probes.c: its notes are known */
 } Object;
 
 typedef struct ObjectCache ObjectCache;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "border/alloc_abi.h"
 #include "core/base/util/macro.h"
 #include <string.h>
 
@@ -50,11 +51,16 @@ static bool fault_is_sound(const struct abi_fault *fault) {
                 memchr(fault->file, 0, sizeof(fault->file));
 }
 
+static bool allocation_is_sound(const struct abi_sample *header, const struct abi_allocation *allocation) {
+        return allocation->size <= ALLOC_MAX_SIZE && header->value && header->value <= ALLOC_MAX_WEIGHT;
+}
+
 int decode_sample(const void *data, size_t size, Sample *samplep) {
         const struct abi_sample *header = data;
         const struct abi_fault *fault = NULL;
+        const struct abi_allocation *allocation = NULL;
+        size_t n_words, n_between = 0;
         const uint64_t *kernel;
-        size_t n_words;
 
         if (size < sizeof(*header) || !header_is_sound(header))
                 return DECODE_E_MALFORMED;
@@ -62,18 +68,23 @@ int decode_sample(const void *data, size_t size, Sample *samplep) {
                 header->task_size / 8;
         if (header->kind == ABI_KIND_FAULT) {
                 fault = (const struct abi_fault *)header->frames;
-                n_words += ABI_FAULT_WORDS;
+                n_between = ABI_FAULT_WORDS;
+        } else if (header->kind == ABI_KIND_ALLOC) {
+                allocation = (const struct abi_allocation *)header->frames;
+                n_between = ABI_ALLOCATION_WORDS;
         }
+        n_words += n_between;
         if (size != sizeof(*header) + n_words * sizeof(header->frames[0]))
                 return DECODE_E_MALFORMED;
-        if (fault && !fault_is_sound(fault))
+        if ((fault && !fault_is_sound(fault)) || (allocation && !allocation_is_sound(header, allocation)))
                 return DECODE_E_MALFORMED;
-        kernel = header->frames + (fault ? ABI_FAULT_WORDS : 0);
+        kernel = header->frames + n_between;
         if (!user_part_is_sound(kernel + header->n_kernel, header->n_user))
                 return DECODE_E_MALFORMED;
         *samplep = (Sample){
                 .header = header,
                 .fault = fault,
+                .allocation = allocation,
                 .kernel = kernel,
                 .user = kernel + header->n_kernel,
                 .attributes = (const uint8_t *)(kernel + header->n_kernel + header->n_user),

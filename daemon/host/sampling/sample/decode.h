@@ -55,6 +55,7 @@ typedef struct SampleWait {
 typedef struct Sample {
         const struct abi_sample *header;
         const struct abi_fault *fault;  /* NULL = it is no page fault's */
+        const struct abi_allocation *allocation;        /* NULL = it is no allocation's */
         const uint64_t *kernel;         /* header->n_kernel addresses, leaf first */
         const uint64_t *user;           /* header->n_user words, leaf first; no frame is cut */
         const uint8_t *attributes;      /* header->attributes_size bytes that a thread published */

@@ -25,7 +25,8 @@ enum {
         SAMPLES = 1 << KERNEL_PART_SAMPLES,
         EVENTS = 1 << KERNEL_PART_EVENTS,
         THREADS = 1 << KERNEL_PART_THREADS,
-        ALL = SAMPLES | EVENTS | THREADS,
+        PROBES = 1 << KERNEL_PART_PROBES,
+        ALL = SAMPLES | EVENTS | THREADS | PROBES,
         CALL = BPF_JMP | BPF_CALL,
         LEAVE = BPF_JMP | BPF_EXIT,
         MOVE = BPF_ALU64 | BPF_MOV | BPF_K,
@@ -43,13 +44,13 @@ static const struct {
         enum bpf_func_id substitute;    /* 0 = none */
 } functions[] = {
         { BPF_FUNC_map_lookup_elem, ALL, "map_lookup_elem", "3.19", 0 },
-        { BPF_FUNC_map_update_elem, SAMPLES | EVENTS, "map_update_elem", "3.19", 0 },
-        { BPF_FUNC_map_delete_elem, SAMPLES | EVENTS, "map_delete_elem", "3.19", 0 },
+        { BPF_FUNC_map_update_elem, SAMPLES | EVENTS | PROBES, "map_update_elem", "3.19", 0 },
+        { BPF_FUNC_map_delete_elem, SAMPLES | EVENTS | PROBES, "map_delete_elem", "3.19", 0 },
         { BPF_FUNC_ktime_get_ns, ALL, "ktime_get_ns", "4.1", 0 },
-        { BPF_FUNC_get_smp_processor_id, SAMPLES | EVENTS, "get_smp_processor_id", "4.1", 0 },
+        { BPF_FUNC_get_smp_processor_id, SAMPLES | EVENTS | PROBES, "get_smp_processor_id", "4.1", 0 },
         { BPF_FUNC_get_prandom_u32, EVENTS, "get_prandom_u32", "4.1", 0 },
         { BPF_FUNC_tail_call, SAMPLES, "tail_call", "4.2", 0 },
-        { BPF_FUNC_get_current_pid_tgid, SAMPLES | EVENTS, "get_current_pid_tgid", "4.2", 0 },
+        { BPF_FUNC_get_current_pid_tgid, SAMPLES | EVENTS | PROBES, "get_current_pid_tgid", "4.2", 0 },
         { BPF_FUNC_get_current_uid_gid, EVENTS, "get_current_uid_gid", "4.2", 0 },
         { BPF_FUNC_get_current_task, SAMPLES | EVENTS, "get_current_task", "4.8", 0 },
         { BPF_FUNC_perf_prog_read_value, SAMPLES, "perf_prog_read_value", "4.15", 0 },
@@ -60,16 +61,17 @@ static const struct {
         { BPF_FUNC_probe_read_user, ALL, "probe_read_user", "5.5", BPF_FUNC_probe_read },
         { BPF_FUNC_seq_write, THREADS, "seq_write", "5.7", 0 },
         { BPF_FUNC_ktime_get_boot_ns, SAMPLES, "ktime_get_boot_ns", "5.8", 0 },
-        { BPF_FUNC_ringbuf_output, SAMPLES | EVENTS, "ringbuf_output", "5.8", 0 },
+        { BPF_FUNC_ringbuf_output, SAMPLES | EVENTS | PROBES, "ringbuf_output", "5.8", 0 },
         { BPF_FUNC_ringbuf_reserve, SAMPLES, "ringbuf_reserve", "5.8", 0 },
         { BPF_FUNC_ringbuf_submit, SAMPLES, "ringbuf_submit", "5.8", 0 },
         { BPF_FUNC_ringbuf_discard, SAMPLES, "ringbuf_discard", "5.8", 0 },
         { BPF_FUNC_ringbuf_query, SAMPLES | EVENTS, "ringbuf_query", "5.8", 0 },
         { BPF_FUNC_get_current_task_btf, ALL, "get_current_task_btf", "5.11", 0 },
-        { BPF_FUNC_for_each_map_elem, SAMPLES | EVENTS, "for_each_map_elem", "5.13", BPF_FUNC_loop },
+        { BPF_FUNC_for_each_map_elem, SAMPLES | EVENTS | PROBES, "for_each_map_elem", "5.13", BPF_FUNC_loop },
         { BPF_FUNC_task_pt_regs, ALL, "task_pt_regs", "5.15", 0 },
+        { BPF_FUNC_get_attach_cookie, PROBES, "get_attach_cookie", "5.15", 0 },
         { BPF_FUNC_find_vma, SAMPLES, "find_vma", "5.17", BPF_FUNC_probe_read_kernel },
-        { BPF_FUNC_loop, SAMPLES | EVENTS, "loop", "5.17", BPF_FUNC_for_each_map_elem },
+        { BPF_FUNC_loop, SAMPLES | EVENTS | PROBES, "loop", "5.17", BPF_FUNC_for_each_map_elem },
 };
 
 static const struct {
@@ -92,6 +94,7 @@ static const struct {
         [KERNEL_PART_SAMPLES] = { BPF_PROG_TYPE_PERF_EVENT, "perf_event", "4.9" },
         [KERNEL_PART_EVENTS] = { BPF_PROG_TYPE_RAW_TRACEPOINT, "raw_tracepoint", "4.17" },
         [KERNEL_PART_THREADS] = { BPF_PROG_TYPE_TRACING, "iter/task", "5.8" },
+        [KERNEL_PART_PROBES] = { BPF_PROG_TYPE_KPROBE, "kprobe", "4.1" },
         [KERNEL_PART_MAPS] = { BPF_PROG_TYPE_UNSPEC, "", "" },
 };
 
@@ -233,7 +236,7 @@ static void add_missing(const KernelNeed *need, KernelAnswer answer, void *userd
         char words[128];
 
         if (answer != KERNEL_LACKS || need->substitute || need->part == KERNEL_PART_THREADS ||
-            missing->n >= missing->size)
+            need->part == KERNEL_PART_PROBES || missing->n >= missing->size)
                 return;
         kernel_need_text(need, words, sizeof(words));
         /* up to the kind of program: a function that programs of another kind lack as well */

@@ -22,6 +22,7 @@ typedef enum KernelPart {
         KERNEL_PART_SAMPLES,            /* program at each tick */
         KERNEL_PART_EVENTS,             /* programs at exec, exit and switches of threads */
         KERNEL_PART_THREADS,            /* the look at all threads that `stacks` takes */
+        KERNEL_PART_PROBES,             /* the program at probes of --allocations */
         KERNEL_PART_MAPS,
         N_KERNEL_PARTS,
 } KernelPart;

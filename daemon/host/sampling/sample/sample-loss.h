@@ -4,8 +4,8 @@
 /*
  * Losses of Samples
  *
- * Ticks, page faults and crashes go one way, and may end on it for the same reasons. Each kind has counters
- * of its own, so that its books add up.
+ * Ticks, page faults, crashes and allocations go one way, and may end on it for the same reasons. Each kind
+ * has counters of its own, so that its books add up.
  */
 
 #include "border/abi.h"

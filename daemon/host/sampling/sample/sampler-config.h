@@ -49,7 +49,8 @@ typedef struct SamplerConfig {
         uint32_t ring_bytes;            /* size of the samples' ring, a power of two of pages; 0 = by load */
         bool is_patient;                /* the daemon may be held up for seconds, and nothing shall be lost */
         uint32_t stack_bytes;           /* bytes of stack copies, a second and CPU; 0 = none are made */
-        bool crashes;                   /* tell of targets that a signal ends (kernel-crashes.h) */
+        bool crashes;                   /* tell of targets that a signal ends (kernel-events.h) */
+        bool allocations;               /* those that probes tell are samples, too (alloc-probes.h) */
         bool waits;                     /* count what threads of targets wait for (kernel-waits.h) */
         uint32_t wait_walks;            /* walks of their stacks, a second and CPU */
         uint64_t wait_long_ns;          /* waits from this length on have their stack anyway; 0 = none has */

@@ -29,9 +29,10 @@
 #include "core/base/util/log.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/process/program-names.h"
+#include "host/sampling/sample/alloc-probes.h"
 #include "host/sampling/sample/event.h"
 #include "host/sampling/sample/fault-events.h"
-#include "host/sampling/sample/kernel-crashes.h"
+#include "host/sampling/sample/kernel-events.h"
 #include "host/sampling/sample/kernel-half.h"
 #include "host/sampling/sample/kernel-waits.h"
 #include "host/sampling/sample/machine.h"
@@ -91,7 +92,9 @@ struct Sampler {
         KernelWaits *waits;             /* NULL = not asked for */
         FaultEvents *faults;            /* NULL = not asked for */
         KernelThreads *threads;         /* NULL = not asked for yet */
-        KernelCrashes *crashes;         /* NULL = not asked for */
+        KernelEvents *crashes;          /* NULL = not asked for */
+        KernelEvents *allocs;           /* NULL = not asked for */
+        AllocProbes *alloc_probes;      /* the same */
         int poll_fd;                    /* an epoll of all rings' descriptors */
         SamplerRecord on_sample, on_notice, on_stack;
         void *userdata;
@@ -238,10 +241,14 @@ int sampler_new(Sampler **samplerp, const SamplerConfig *config) {
         if (!r && config->waits)
                 r = kernel_waits_new(&sampler->waits, sampler->half, config);
         if (!r && config->crashes)
-                r = kernel_crashes_new(&sampler->crashes, sampler->half, config);
+                r = kernel_events_new(&sampler->crashes, KERNEL_EVENTS_CRASHES, sampler->half, config);
+        if (!r && config->allocations)
+                r = kernel_events_new(&sampler->allocs, KERNEL_EVENTS_ALLOCATIONS, sampler->half, config);
         if (r)
                 return r;
-        r = runtime_walk_new(&sampler->runtime_walk, sampler->half);
+        r = sampler->allocs ? alloc_probes_new(&sampler->alloc_probes, sampler->allocs) : 0;
+        if (!r)
+                r = runtime_walk_new(&sampler->runtime_walk, sampler->half);
         if (!r)
                 r = obi_map_new(&sampler->obi, config->obi_map ?: "", sampler->half);
         if (!r)
@@ -265,7 +272,9 @@ Sampler *sampler_free(Sampler *sampler) {
         kernel_waits_free(sampler->waits);
         fault_events_free(sampler->faults);
         kernel_threads_free(sampler->threads);
-        kernel_crashes_free(sampler->crashes);
+        kernel_events_free(sampler->crashes);
+        alloc_probes_free(sampler->alloc_probes);
+        kernel_events_free(sampler->allocs);
         runtime_walk_free(sampler->runtime_walk);
         obi_map_free(sampler->obi);
         kernel_half_free(sampler->half);
@@ -346,17 +355,33 @@ static int follow_waits(Sampler *sampler) {
         return 0;
 }
 
-/* Waits are counted, and crashes told, while samples are taken. */
+/* Waits are counted, crashes and allocations told, while samples are taken. */
 static int follow_objects(Sampler *sampler) {
         if (sampler->crashes && sampler->is_running && !sampler->is_paused) {
-                int r = kernel_crashes_attach(sampler->crashes);
+                int r = kernel_events_attach_crashes(sampler->crashes);
 
                 if (r)
                         return r;
         } else if (sampler->crashes) {
-                kernel_crashes_detach(sampler->crashes);
+                kernel_events_detach_crashes(sampler->crashes);
         }
+        if (sampler->alloc_probes)
+                alloc_probes_follow(sampler->alloc_probes, sampler->is_running && !sampler->is_paused);
         return follow_waits(sampler);
+}
+
+int sampler_probe(Sampler *sampler, const Process *process) {
+        return sampler->alloc_probes ? alloc_probes_process(sampler->alloc_probes, process) : 0;
+}
+
+void sampler_end_probes(Sampler *sampler) {
+        if (sampler)
+                sampler->alloc_probes = alloc_probes_free(sampler->alloc_probes);
+}
+
+void sampler_forget_probes(Sampler *sampler) {
+        if (sampler->alloc_probes)
+                alloc_probes_sweep(sampler->alloc_probes);
 }
 
 int sampler_limit_waits(Sampler *sampler, enum abi_wait_limit limit) {
@@ -747,5 +772,6 @@ void sampler_take_losers(Sampler *sampler, SamplerLosers *losers) {
 size_t sampler_map_bytes(Sampler *sampler) {
         return kernel_half_map_bytes(sampler->half) +
                 (sampler->waits ? kernel_waits_map_bytes(sampler->waits) : 0) +
-                (sampler->crashes ? kernel_crashes_map_bytes(sampler->crashes) : 0);
+                (sampler->crashes ? kernel_events_map_bytes(sampler->crashes) : 0) +
+                (sampler->allocs ? kernel_events_map_bytes(sampler->allocs) : 0);
 }

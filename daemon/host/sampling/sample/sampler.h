@@ -16,6 +16,7 @@
 #include "border/abi.h"
 #include "border/wait_long_abi.h"
 #include "core/base/util/macro.h"
+#include "host/sampling/process/process.h"
 #include "host/sampling/sample/kernel-threads.h"
 #include "host/sampling/sample/sampler-config.h"
 #include "host/sampling/sample/sideband.h"
@@ -65,6 +66,16 @@ bool sampler_has_undrawn_waits(const Sampler *sampler);
 int sampler_list_long_waits(Sampler *sampler, const struct abi_wait_longs **longsp);
 int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const struct abi_wait *record,
                        enum abi_wait_given *givenp);
+
+/*
+ * With allocations: the mappings of a target are known, or have changed. Return: 0, -ENOMEM. And: probes of
+ * files that nobody runs any more are left, each second.
+ */
+int sampler_probe(Sampler *sampler, const Process *process);
+void sampler_forget_probes(Sampler *sampler);
+
+/* Leaves all probes, for good: what they hold of processes' files is given back. NULL is allowed. */
+void sampler_end_probes(Sampler *sampler);
 
 /*
  * Leaves waits out from here on. With WAIT_LIMIT_ALL, waits that go on end there; those that go on as

@@ -91,6 +91,7 @@ typedef struct ConfigSampling {
         char *obi_map;                  /* path in a file system of BPF; "" = not read */
         char *hosts;                    /* host_share_parse() */
         uint64_t goroutines;            /* looked at in each process a second; 0 = none */
+        bool allocations;               /* those that probes of otel_memory tell */
         bool crashes;                   /* the last stack of a target that a signal ends */
         uint64_t watch_ns;              /* builds that ran so long are compared; 0 = none is */
         uint64_t recorder_ns;           /* the flight recorder reaches so far back; 0 = there is none */

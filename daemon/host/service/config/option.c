@@ -163,6 +163,10 @@ const Option option_table[] = {
           .argument = "N", .advanced = true,
           .help = "count goroutines that wait, by stack, reason and labels, without stopping any: look at N "
                   "of each process of Go a second (0: at none)" },
+        { "allocations", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.allocations), "off",
+          .advanced = true,
+          .help = "sample allocations of programs that tell some of them by the probe otel_memory:alloc (USDT), "
+                  "as with libspanprof-alloc preloaded: bytes and objects, by stack and span" },
         { "crashes", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.crashes), "off", .advanced = true,
           .help = "keep the last stack of a target that a signal ends, with its span, the signal and its "
                   "address, and log a line; SIGTERM, SIGINT and SIGHUP are no crashes" },

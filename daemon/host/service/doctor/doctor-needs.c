@@ -34,9 +34,11 @@ static void name_check(KernelPart part, char name[NAME_SIZE]) {
         snprintf(name, NAME_SIZE, "bpf-%s", *program ? program : "maps");
 }
 
-/* Without the look at all threads there is no `stacks`; the daemon runs. */
+/* Without the look at all threads there is no `stacks`, without probes no --allocations; the daemon runs. */
 static void add_lacked(Doctor *doctor, const KernelNeed *need) {
-        bool is_stacks = need->part == KERNEL_PART_THREADS;
+        const char *loss = need->part == KERNEL_PART_THREADS ? "`spanprof stacks` does not work"
+                : need->part == KERNEL_PART_PROBES           ? "--allocations does not work"
+                                                             : NULL;
         char words[128], name[NAME_SIZE];
 
         name_check(need->part, name);
@@ -45,10 +47,10 @@ static void add_lacked(Doctor *doctor, const KernelNeed *need) {
                 doctor_add(doctor, name, DOCTOR_OK, NULL, "this kernel lacks %s: bpf_%s() is used", words,
                            need->substitute);
         else
-                doctor_add(doctor, name, is_stacks ? DOCTOR_WARN : DOCTOR_FAIL,
+                doctor_add(doctor, name, loss ? DOCTOR_WARN : DOCTOR_FAIL,
                            "uname -r; sudo apt-get install linux-image-amd64 || sudo dnf upgrade kernel   # then reboot: Linux 5.15 or later has all",
                            "this kernel lacks %s: %s", words,
-                           is_stacks ? "`spanprof stacks` does not work" : "nothing can be sampled");
+                           loss ?: "nothing can be sampled");
 }
 
 static void note_need(const KernelNeed *need, KernelAnswer answer, void *userdata) {

@@ -377,6 +377,8 @@ int daemon_on_mapped(void *userdata, const Process *process) {
 
         if (!r)
                 r = runtimes_process(daemon->stages.runtimes, process);
+        if (!r)
+                r = sampler_probe(daemon->stages.sampler, process);
         if (r)
                 return error_fold(r);
         sampler_know_name(daemon->stages.sampler, process->comm);

@@ -78,6 +78,7 @@ static int make(Daemon *daemon) {
                 .is_patient = daemon->sink,
                 .stack_bytes = STACK_BYTES_PER_SECOND,
                 .crashes = config->sampling.crashes,
+                .allocations = config->sampling.allocations,
                 .waits = config->waits.off_cpu,
                 .wait_walks = (uint32_t)config->waits.walks,
                 .wait_long_ns = config->waits.long_wait_ns,
@@ -98,6 +99,7 @@ static int make(Daemon *daemon) {
 
 static int second(Daemon *daemon) {
         sampler_follow_obi(daemon->stages.sampler);
+        sampler_forget_probes(daemon->stages.sampler);
         return 0;
 }
 

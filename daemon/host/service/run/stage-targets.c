@@ -103,6 +103,7 @@ static void describe(Daemon *daemon, Metrics *metrics) {
 }
 
 static void release(Daemon *daemon) {
+        sampler_end_probes(daemon->stages.sampler);     /* which have files of the cache */
         targets_free(daemon->stages.targets);
         sd_event_source_disable_unref(daemon->loop.threads_ready);
         sd_event_source_disable_unref(daemon->loop.copies_ready);

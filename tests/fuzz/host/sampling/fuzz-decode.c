@@ -28,7 +28,8 @@ static uint64_t read_sample(Sample sample) {
                         abort();
         return sum(sample.kernel, sample.header->n_kernel) + sum(sample.user, sample.header->n_user) +
                strlen(sample.header->comm) +
-               (sample.fault ? sample.fault->address + strlen(sample.fault->file) : 0);
+               (sample.fault ? sample.fault->address + strlen(sample.fault->file) : 0) +
+               (sample.allocation ? sample.allocation->address + sample.allocation->size : 0);
 }
 
 static uint64_t read_all(const void *record, size_t size) {

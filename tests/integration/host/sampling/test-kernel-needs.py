@@ -77,12 +77,14 @@ class Needs(session.TestCase):
         return done.stderr
 
     def test_the_table_has_all_that_the_objects_call(self):
-        names, expected = functions(), {"perf_event": set(), "raw_tracepoint": set(), "iter/task": set()}
+        names, expected = functions(), {"perf_event": set(), "raw_tracepoint": set(), "iter/task": set(), "kprobe": set()}
         for name in OBJECTS:
             for section, numbers in calls(tap.BUILD_DIR / f"bpf/{name}.stripped.bpf.o").items():
                 kind = {"sampler": "perf_event", "threads": "iter/task"}.get(name, "raw_tracepoint")
-                kind = "raw_tracepoint" if section.startswith("raw_tp") else kind
+                kind = "raw_tracepoint" if section.startswith("raw_tp") else "kprobe" if section == "uprobe" else kind
                 expected[kind] |= {names[n] for n in numbers}
+                if (name, section) == ("crash", ".text"):       # functions of both programs of that object
+                    expected["kprobe"] |= {names[n] for n in numbers}
         table = self.table()
         sources = "".join(path.read_text() for path in (tap.SOURCE_DIR / "bpf").rglob("*.[ch]"))
         self.assertEqual(table.pop("maps"), {kind.lower() for kind in re.findall(r"BPF_MAP_TYPE_(\w+)", sources)})

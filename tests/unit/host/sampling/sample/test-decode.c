@@ -168,6 +168,52 @@ Test(decode, refuses_faults_that_the_kernel_half_cannot_have_written) {
         }
 }
 
+/* A record of an allocation, likewise. */
+static union AllocationRecord {
+        struct abi_sample header;
+        uint64_t words[HEADER_WORDS + ABI_ALLOCATION_WORDS + N_USER];
+} allocation_record(void) {
+        union AllocationRecord record = { .header = sound().header };
+
+        record.header.kind = ABI_KIND_ALLOC;
+        record.header.value = 524296;
+        record.header.n_kernel = 0;
+        *(struct abi_allocation *)record.header.frames = (struct abi_allocation){ 0x7f0000001000, 16 };
+        for (size_t i = 0; i < N_USER; i++)
+                record.words[HEADER_WORDS + ABI_ALLOCATION_WORDS + i] = 0x401000 + i;
+        return record;
+}
+
+Test(decode, finds_the_allocation_before_the_frames) {
+        union AllocationRecord record = allocation_record();
+        Sample sample;
+
+        cr_assert_eq(decode_sample(&record, sizeof(record), &sample), 0);
+        cr_assert(sample.allocation->address == 0x7f0000001000 && sample.allocation->size == 16);
+        cr_assert(sample.user[0] == 0x401000 && !sample.fault);
+        record.header.kind = ABI_KIND_CPU;
+        refuses((const Record *)&record, sizeof(record), "a tick has no such part");
+}
+
+Test(decode, refuses_allocations_whose_sums_would_run_over) {
+        for (int i = 0; i < 3; i++) {
+                union AllocationRecord record = allocation_record();
+
+                if (i == 0)
+                        record.header.value = 0;
+                else if (i == 1)
+                        record.header.value = (1ull << 40) + 1;
+                else
+                        ((struct abi_allocation *)record.header.frames)->size = (1ull << 50) + 1;
+                refuses((const Record *)&record, sizeof(record), "a number");
+        }
+        for (size_t size = 0; size < sizeof(union AllocationRecord); size++) {
+                union AllocationRecord record = allocation_record();
+
+                refuses((const Record *)&record, size, "short");
+        }
+}
+
 static int decode_words(const uint64_t *words, size_t n) {
         static union {
                 struct abi_sample header;

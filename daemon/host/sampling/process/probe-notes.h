@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Notes of Probes (USDT)
+ *
+ * Which probes otel_memory:alloc a file has, where each is, and where its arguments lie. Pure, but for reads
+ * of the image.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "border/alloc_abi.h"
+#include "core/base/elf/image.h"
+
+enum {
+        PROBE_MAX_NOTES = 1 << 20,      /* bytes of a file's notes; of more, none is read */
+};
+
+typedef struct ProbeNote {
+        uint64_t offset;                /* of the nop in the file */
+        uint64_t semaphore;             /* offset of its counter in the file; 0 = it has none */
+        struct alloc_probe probe;
+} ProbeNote;
+
+typedef struct ProbeNotes {
+        ProbeNote notes[ALLOC_MAX_FILE_PROBES];
+        size_t n;
+        size_t n_over_cap;              /* probes behind the last one that has room */
+        size_t n_refused;               /* probes that are no nop in code, or have other arguments */
+} ProbeNotes;
+
+/* Return: 0, also where there is none; -ENOMEM. */
+int probe_notes_read(ProbeNotes *notes, const ElfImage *image);
+
+/*
+ * Where arguments lie, in the words of the processor's assembler: "8@%rdi 8@-16(%rbp) 4@$42". @text:
+ * NUL-terminated. Return: 0, 1 = they are fewer than ALLOC_N_ARGUMENTS, or not known.
+ */
+int probe_arguments_parse(const char *text, struct alloc_probe *probe);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A file is looked into once. What was attached is in force for all processes that run the file, from their
+ * first allocation on; the kernel half takes those of targets alone.
+ *
+ *     target's mappings ─▶ file not looked into yet ─▶ notes ─▶ attached, up to a share of the table
+ *     each second       ─▶ file that nobody has mapped ─▶ detached
+ *
+ * The kernel counts into the semaphore of each process that has the file mapped: two bytes of its own memory,
+ * by which the producer knows that somebody looks.
+ *
+ * A probe that is attached keeps the file's inode: its file system could not be unmounted. So the sweep.
+ */
+
+#include "host/sampling/sample/alloc-probes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/data/shares.h"
+#include "core/base/file/file.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/log.h"
+#include "core/base/util/stat.h"
+#include "host/sampling/process/identity.h"
+#include "host/sampling/process/process-directory.h"
+
+/* A probe: of one file, whose probes lie one behind the other in the table, or nowhere. */
+typedef struct Probe {
+        Object *object;                 /* owns a reference; NULL = the place is free */
+        int fd;                         /* the file, owned by each */
+        ProbeNote note;
+        Share *share;
+        bool is_attached, has_failed;
+} Probe;
+
+struct AllocProbes {
+        KernelEvents *allocs;
+        Probe probes[ALLOC_MAX_PROBES];
+        Shares shares;
+        bool is_running;
+};
+
+int alloc_probes_new(AllocProbes **probesp, KernelEvents *allocs) {
+        AllocProbes *probes = calloc(1, sizeof(*probes));
+
+        if (!probes)
+                return error_origin(-ENOMEM);
+        probes->allocs = allocs;
+        *probesp = probes;
+        return 0;
+}
+
+static void detach(AllocProbes *probes, Probe *probe) {
+        if (probe->is_attached)
+                kernel_events_detach_probe(probes->allocs, (uint32_t)(probe - probes->probes));
+        probe->is_attached = false;
+}
+
+static void probe_forget(AllocProbes *probes, Probe *probe) {
+        detach(probes, probe);
+        closep(&probe->fd);
+        probe->object = object_unref(probe->object);
+        share_release(&probes->shares, probe->share, 1);
+        *probe = (Probe){ .fd = -1 };
+}
+
+AllocProbes *alloc_probes_free(AllocProbes *probes) {
+        if (!probes)
+                return NULL;
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++)
+                if (probes->probes[i].object)
+                        probe_forget(probes, &probes->probes[i]);
+        shares_deinit(&probes->shares);
+        free(probes);
+        return NULL;
+}
+
+static void attach(AllocProbes *probes, Probe *probe) {
+        uint32_t index = (uint32_t)(probe - probes->probes);
+        static LogLimit limit;
+        uint64_t n_skipped;
+        int r;
+
+        if (probe->is_attached || probe->has_failed)
+                return;
+        r = kernel_events_attach_probe(probes->allocs, index, probe->fd, &probe->note);
+        probe->is_attached = !r;
+        probe->has_failed = r;
+        stat_add(r ? COUNTER_ALLOC_PROBES_FAILED : COUNTER_ALLOC_PROBES, 1);
+        if (r && log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
+                log_warning("allocations of a program are not seen: the kernel refused to attach to its probe (%s)%s",
+                            strerror(-r), r == -EACCES || r == -EPERM
+                                    ? "; before Linux 6.6 it takes CAP_SYS_ADMIN (user = root)" : "");
+}
+
+void alloc_probes_follow(AllocProbes *probes, bool is_running) {
+        if (probes->is_running == is_running)
+                return;
+        probes->is_running = is_running;
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
+                Probe *probe = &probes->probes[i];
+
+                if (probe->object && is_running)
+                        attach(probes, probe);
+                else if (probe->object)
+                        detach(probes, probe);
+        }
+}
+
+void alloc_probes_sweep(AllocProbes *probes) {
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
+                Probe *probe = &probes->probes[i];
+                unsigned n_ours = 0;
+
+                for (size_t j = 0; probe->object && j < ALLOC_MAX_PROBES; j++)
+                        n_ours += probes->probes[j].object == probe->object;
+                if (!n_ours || probe->object->n_refs > n_ours)
+                        continue;
+                probe->object->has_probes_read = false;
+                probe_forget(probes, probe);
+        }
+}
+
+static Probe *find_place(AllocProbes *probes) {
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++)
+                if (!probes->probes[i].object)
+                        return &probes->probes[i];
+        return NULL;
+}
+
+/* Return: 0, -ENOMEM. */
+static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNote *note,
+                     const ShareOwner *owner) {
+        Probe *probe = find_place(probes);
+        int r, own;
+
+        if (!probe || !shares_leave_room(&probes->shares, owner, 1, ALLOC_MAX_PROBES)) {
+                shares_tell(&probes->shares, "probes of allocations", owner, clock_monotonic_ns());
+                stat_add(COUNTER_ALLOC_PROBES_OVER_CAP, 1);
+                return 0;
+        }
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (own < 0) {
+                stat_add(COUNTER_ALLOC_PROBES_FAILED, 1);
+                return 0;
+        }
+        *probe = (Probe){ .fd = own, .note = *note };
+        r = shares_hold(&probes->shares, owner, 1, &probe->share);
+        if (r) {
+                closep(&probe->fd);
+                return error_fold(r);
+        }
+        probe->object = object_ref(object);
+        if (probes->is_running)
+                attach(probes, probe);
+        return 0;
+}
+
+/* Return: 0, also for what cannot be read; -ENOMEM. */
+static int read_notes(int fd, ProbeNotes *notes) {
+        struct stat st;
+        ElfImage image;
+        int r;
+
+        *notes = (ProbeNotes){ 0 };
+        if (fstat(fd, &st) < 0)
+                return 0;
+        r = elf_image_init(&image, fd, 0, (uint64_t)st.st_size);
+        if (r)
+                return r < 0 ? error_fold(r) : 0;
+        r = probe_notes_read(notes, &image);
+        elf_image_deinit(&image);
+        return error_fold(r);
+}
+
+/* Return: 0, -ENOMEM. */
+static int look(AllocProbes *probes, const Process *process, int proc_fd, const Mapping *mapping) {
+        Object *object = mapping->object;
+        _cleanup_(closep) int fd = -1;
+        ShareOwner owner;
+        ProbeNotes notes;
+        int r;
+
+        object->has_probes_read = true;
+        /* of such a file there is a copy alone, which nobody runs */
+        if (object_number_is_remote(object->file) ||
+            object_reopen(object, proc_fd, mapping->start, mapping->end, mapping->path, &fd))
+                return 0;
+        r = read_notes(fd, &notes);
+        if (r)
+                return r;
+        stat_add(COUNTER_ALLOC_PROBES_OVER_CAP, notes.n_over_cap);
+        stat_add(COUNTER_ALLOC_PROBES_REFUSED, notes.n_refused);
+        if (!notes.n)
+                return 0;
+        owner = identity_owner(proc_fd, process->pid);
+        for (size_t i = 0; i < notes.n && !r; i++)
+                r = add_probe(probes, object, fd, &notes.notes[i], &owner);
+        return error_fold(r);
+}
+
+int alloc_probes_process(AllocProbes *probes, const Process *process) {
+        _cleanup_(closep) int proc_fd = -1;
+
+        for (size_t i = 0; i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+                int r;
+
+                if (mapping->kind != MAPPING_FILE || !mapping->object || mapping->object->has_probes_read)
+                        continue;
+                if (proc_fd < 0 && process_open((pid_t)process->pid, process->start_time_ns, &proc_fd))
+                        return 0;       /* it is gone */
+                r = look(probes, process, proc_fd, mapping);
+                if (r)
+                        return error_fold(r);
+        }
+        return 0;
+}
