@@ -113,6 +113,7 @@ RUN = {
                      "sudo spanprof run --symbols local --comm 'app*' --endpoint http://localhost:4318",
                      "spanprof run --comm checkout --page-faults", "spanprof run --comm checkout --jfr",
                      "spanprof run --comm checkout --allocated-bytes",
+                     "spanprof run --comm checkout --allocations",
                      "spanprof run --all --crashes", "spanprof run --recorder 10m",
                      "spanprof run --watch-builds 30m --symbols local",
                      "spanprof run --comm checkout --goroutines 100", "sudo spanprof run --off-cpu --unit shop"),
