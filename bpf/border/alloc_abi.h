@@ -13,7 +13,7 @@
 
 enum {
         ALLOC_MAX_PROBES = 128,         /* attached at once, of all files */
-        ALLOC_MAX_FILE_PROBES = 16,     /* of one file */
+        ALLOC_MAX_FILE_PROBES = 16,     /* probes of one file */
         ALLOC_N_ARGUMENTS = 3,          /* pointer, size, weight */
         ALLOC_N_REGISTERS = 64,         /* words of the kernel's pt_regs, and room for a mask */
 };

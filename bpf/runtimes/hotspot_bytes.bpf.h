@@ -26,7 +26,7 @@
  */
 
 enum {
-        HOTSPOT_MAX_BYTES_SHIFT = 56,   /* of all that a thread has allocated: above, it is no count */
+        HOTSPOT_MAX_BYTES_SHIFT = 56,   /* bits of a count of bytes; what has more is none */
         HOTSPOT_MAX_TLAB_SHIFT = 40,
 };
 

@@ -466,7 +466,7 @@ static void check_profile_id(Check *check, const Place *here, const ProtobufCBin
                 check_error(check, here, "profile_id", VALIDATE_ID, "is that of an earlier profile");
 }
 
-/* Of two rates at which a resource was sampled, each has a profile of its own. */
+/* Two rates at which a resource was sampled have a profile each. */
 static void check_one_of_a_type(Check *check, const Place *here, TypeNames names, int64_t period) {
         size_t n = strlen(names.type) + 1, m = strlen(names.unit) + 1;
         size_t size = n + m + sizeof(period);

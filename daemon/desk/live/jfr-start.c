@@ -52,7 +52,7 @@ enum {
         STEP_MS = 20,
 };
 
-/* What a child says: of the start, and of the stop. */
+/* Words of a child: of the start, and of the stop. */
 typedef struct Said {
         int32_t is_bad;
         char text[MAX_TEXT];

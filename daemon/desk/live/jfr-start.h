@@ -17,7 +17,7 @@ typedef struct JfrStart JfrStart;
 
 enum {
         _JFR_START_E_SUCCESS,
-        JFR_START_E_REFUSED,            /* one of them cannot be asked, or refuses; a line was logged */
+        JFR_START_E_REFUSED,            /* a JVM cannot be asked, or refuses; a line was logged */
 };
 
 /*

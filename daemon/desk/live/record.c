@@ -165,7 +165,7 @@ static int check(Record *record) {
         return obstacle ? STATUS_CONFIG : 0;
 }
 
-/* Of JVMs that are asked for by their ids. Return: 0, STATUS_*. */
+/* Starts recordings of JVMs that are asked for by their ids. Return: 0, STATUS_*. */
 static int start_recordings(Record *record) {
         const Config *config = &record->cli->config;
         const ConfigPids *pids = &config->targets.pids;
@@ -265,7 +265,7 @@ static int on_started(void *userdata, Daemon *daemon) {
         return 0;
 }
 
-/* What they have written by then is still read. */
+/* Events that they have written by then are still read. */
 static void on_ending(void *userdata) {
         Record *record = userdata;
 

@@ -135,7 +135,7 @@ static void fill_chunk(struct hotspot_process *entry, const HotspotChunkLayout *
         entry->chunk_stack = chunk->stack;
 }
 
-/* What is missing for the bytes that a thread has allocated; NULL = nothing. */
+/* The symbol that is missing for the bytes that a thread has allocated; NULL = nothing. */
 static const char *absent_of_bytes(const HotspotLayout *layout) {
         const HotspotLockLayout *locks = &layout->locks;
 

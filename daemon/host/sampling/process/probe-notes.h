@@ -19,7 +19,7 @@ enum {
 };
 
 typedef struct ProbeNote {
-        uint64_t offset;                /* of the nop in the file */
+        uint64_t offset;                /* place of the nop in the file */
         uint64_t semaphore;             /* offset of its counter in the file; 0 = it has none */
         struct alloc_probe probe;
 } ProbeNote;

@@ -189,7 +189,7 @@ static int look(AllocProbes *probes, const Process *process, int proc_fd, const 
         int r;
 
         object->has_probes_read = true;
-        /* of such a file there is a copy alone, which nobody runs */
+        /* such a file has a copy alone, which nobody runs */
         if (object_number_is_remote(object->file) ||
             object_reopen(object, proc_fd, mapping->start, mapping->end, mapping->path, &fd))
                 return 0;
@@ -216,7 +216,7 @@ int alloc_probes_process(AllocProbes *probes, const Process *process) {
                 if (mapping->kind != MAPPING_FILE || !mapping->object || mapping->object->has_probes_read)
                         continue;
                 if (proc_fd < 0 && process_open((pid_t)process->pid, process->start_time_ns, &proc_fd))
-                        return 0;       /* it is gone */
+                        return 0;       /* the file is gone */
                 r = look(probes, process, proc_fd, mapping);
                 if (r)
                         return error_fold(r);

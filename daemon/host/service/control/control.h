@@ -5,8 +5,8 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause, /resume and
- * /boost/…), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
+ * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause, /resume
+ * and /boost/…), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
  * /recorder/keep/…, too. control-client.c is the client.
  */
 

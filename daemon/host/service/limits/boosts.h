@@ -23,7 +23,7 @@ enum {
 typedef struct Boost {
         char unit[BOOST_UNIT_SIZE];     /* glob; "" = a process is meant */
         uint32_t pid;
-        uint64_t start_time_ns;         /* of that process */
+        uint64_t start_time_ns;         /* start of that process */
         uint32_t frequency;             /* Hz, as asked */
         uint64_t length_ns, end_ns;     /* MONOTONIC */
 } Boost;

@@ -26,7 +26,8 @@ int daemon_join_coroutine(Daemon *daemon, const Program *program, Sample *sample
         int r;
 
         if (header->kind != ABI_KIND_CPU && header->kind != ABI_KIND_FINE && header->kind != ABI_KIND_FAULT &&
-            header->kind != ABI_KIND_CRASH && header->kind != ABI_KIND_BOOST && header->kind != ABI_KIND_ALLOC)
+            header->kind != ABI_KIND_CRASH && header->kind != ABI_KIND_BOOST &&
+            header->kind != ABI_KIND_ALLOC)
                 return 0;
         r = coro_join_find(daemon->stages.coroutines, &run, &match);
         if (!r)

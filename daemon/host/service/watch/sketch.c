@@ -40,7 +40,7 @@
 #include "core/base/util/macro.h"
 #include "core/base/util/text.h"
 
-#define LOG_CHANCE 7.6009025            /* of 2,000 */
+#define LOG_CHANCE 7.6009025            /* one of 2,000 */
 #define MILLION 1e6
 
 enum {
@@ -74,7 +74,7 @@ bool sketch_add(Sketch *sketch, uint64_t hash, const char *name, uint32_t n) {
                 size_t size = text_cut_utf8(name, SKETCH_NAME - 1);
 
                 row = &sketch->rows[sketch->n_rows++];
-                /* it may be one of those that had none a moment ago */
+                /* a function may have had none a moment ago */
                 *row = (SketchRow){ .hash = hash,
                                     .since = sketch->n_blocks + (sketch->missed[sketch->n_blocks] > 0) };
                 memcpy(row->name, name, size);
@@ -196,7 +196,7 @@ static double variance(const Side *side, uint32_t width) {
         return sum * n / (n - 1) / (side->total * side->total);
 }
 
-/* What chance does not exceed. @growth: of all functions; @n: functions that are compared. */
+/* A bound that chance does not exceed. @growth: of all functions; @n: functions that are compared. */
 static double margin(const Side *before, const Side *after, double growth, uint32_t n) {
         double p = (before->hits + before->missed + after->hits + 2) / (before->total + after->total + 4);
         double coins = p * (1 - MIN(p, 1)) * (growth * growth / before->total + 1 / after->total);

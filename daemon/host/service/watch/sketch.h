@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-        SKETCH_BLOCKS = 48,             /* of which one is open */
+        SKETCH_BLOCKS = 48,             /* one of them is open */
         SKETCH_ENOUGH_BLOCKS = 32,      /* for a comparison */
         SKETCH_ENOUGH_SAMPLES = 2000,   /* the same */
         SKETCH_ROWS = 224,
@@ -23,19 +23,19 @@ enum {
 };
 
 typedef struct SketchRow {
-        uint64_t hash;                  /* of its whole plain name */
+        uint64_t hash;                  /* hash of its whole plain name */
         uint32_t since;                 /* blocks before this one may have more of it: `missed` */
         uint32_t n[SKETCH_BLOCKS];      /* samples */
-        char name[SKETCH_NAME];         /* its begin */
+        char name[SKETCH_NAME];         /* begin of that */
 } SketchRow;
 
 typedef struct Sketch {
         char build[SKETCH_BUILD];
-        uint32_t n_blocks;              /* that are closed, oldest first; the open one is behind them */
+        uint32_t n_blocks;              /* closed ones, oldest first; the open one is behind them */
         uint32_t n_rows;
         uint32_t lost;                  /* samples of the largest function of this moment without a row */
         uint64_t open_ns;               /* time of the open block */
-        uint64_t serial;                /* its owner's */
+        uint64_t serial;                /* number that its owner gives it */
         uint32_t total[SKETCH_BLOCKS];  /* samples of all functions */
         uint32_t missed[SKETCH_BLOCKS]; /* a function without a row has no more than this */
         SketchRow rows[SKETCH_ROWS];
@@ -68,7 +68,7 @@ uint64_t sketch_hash(const char *name);
  */
 bool sketch_add(Sketch *sketch, uint64_t hash, const char *name, uint32_t n);
 
-/* What was added took @ns. A block that has @block_ns or more is closed. */
+/* Time of what was added: @ns. A block that has @block_ns or more is closed. */
 void sketch_pass(Sketch *sketch, uint64_t ns, uint64_t block_ns);
 
 bool sketch_is_enough(const Sketch *sketch);
@@ -76,5 +76,5 @@ bool sketch_is_enough(const Sketch *sketch);
 /* Samples of closed blocks. */
 uint64_t sketch_samples(const Sketch *sketch);
 
-/* Which functions of @after take more than in @before; both are enough. */
+/* Functions of @after that take more than in @before; both are enough. */
 void sketch_compare(const Sketch *before, const Sketch *after, SketchVerdict *verdict);

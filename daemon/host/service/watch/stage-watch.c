@@ -32,7 +32,7 @@
 
 enum {
         MAX_SLOTS = 4096,               /* resources of a window */
-        LEAST_SAMPLES = 8,              /* of a process in a window; */
+        LEAST_SAMPLES = 8,              /* samples of a process in a window; */
         LEAST_PART = 1024,              /* … and one of so many: it takes 50 µs to read one */
 };
 
@@ -76,7 +76,7 @@ static int note(void *userdata, const Program *program, uint32_t resource) {
         return 0;
 }
 
-/* What keeps its name over the pods of an owner; NULL = the cluster has not said it. */
+/* A name that is kept over the pods of an owner; NULL = the cluster has not said it. */
 static const char *owner_of_pod(const PodName *pod) {
         static const char *const keys[] = { "k8s.deployment.name", "k8s.statefulset.name",
                                             "k8s.daemonset.name" };

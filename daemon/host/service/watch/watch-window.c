@@ -27,9 +27,9 @@ enum {
 
 #define OTHERS "[others]"
 
-/* What a function has of a part of a window. */
+/* A function's samples of a part of a window. */
 typedef struct Leaf {
-        uint64_t serial;                /* of its sketch */
+        uint64_t serial;                /* number of its sketch */
         uint32_t name;                  /* MAX_NAMES = others */
         uint32_t n;
 } Leaf;
@@ -155,7 +155,7 @@ static const char *name_of(const Counting *counting, const Leaf *leaf) {
         return leaf->name < MAX_NAMES ? intern_get(&counting->names, leaf->name)->data : OTHERS;
 }
 
-/* Of @n leaves of one sketch. */
+/* Leaves of one sketch: @n. */
 static bool has_names(const Counting *counting, const Leaf *leaves, uint32_t n) {
         uint64_t n_all = 0, n_named = 0;
 

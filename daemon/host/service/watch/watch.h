@@ -30,13 +30,13 @@ enum {
         WATCH_E_MALFORMED,              /* nothing was taken over */
 };
 
-/* What a service is known by. Users and places are what the kernel says; the rest is a target's word. */
+/* Key of a service. Users and places are what the kernel says; the rest is a target's word. */
 typedef struct WatchWho {
         uint32_t user;                  /* effective */
         const char *place;              /* control group, or what stands for it */
         const char *service, *program;  /* service.name; last part of the executable's path */
         const char *build;              /* not "" */
-        uint32_t pid;                   /* one of its processes, for the log */
+        uint32_t pid;                   /* a process of it, for the log */
 } WatchWho;
 
 typedef struct Watch Watch;
