@@ -236,6 +236,9 @@ void daemon_make_governor(Daemon *daemon) {
 static int change_frequency(Daemon *daemon) {
         const uint32_t n_ticks = daemon_ticks_per_sample(daemon);
 
+        /* boosted ticks come from here on, before the window ends that had none */
+        if (daemon->window.ticks == 1 && n_ticks > 1)
+                daemon->window.tick_ns = NS_PER_SEC / (daemon_frequency(daemon) * n_ticks);
         sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon) * n_ticks, n_ticks);
         return daemon_drain_window(daemon);
 }
