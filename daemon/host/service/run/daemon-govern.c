@@ -328,7 +328,8 @@ static int follow_volume(Daemon *daemon, uint64_t length_ns) {
         lowered = r == VOLUME_E_LOWERED;
         if (lowered && cut_boosts(daemon, "max-export-rate")) {
                 volume->frequency = before;
-                return daemon_follow_boosts(daemon);
+                /* ticks of the boosts until now: later, nobody is expected to have more than others */
+                return sampler_read_counters(daemon->stages.sampler) ?: daemon_follow_boosts(daemon);
         }
         stat_add(lowered ? COUNTER_VOLUME_LOWERED : COUNTER_VOLUME_RAISED, 1);
         log_write_event(lowered ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, LOG_EVENT_SLOWED,
