@@ -533,7 +533,7 @@ int daemon_boost(Daemon *daemon, const char *path, Text *page) {
         if (boost_parse(path, &boost))
                 return refuse_boost(page, 400, "asked are unit/NAME or process/PID, frequency/HZ up to 1000, and for/SECONDS up "
                               "to 600, each once");
-        if (boost.frequency < frequency + frequency / 2)
+        if (boosts_ticks(&(Boosts){ { boost }, 1 }, frequency) < 2)
                 return refuse_boost(page, 400, "the frequency is not above that of all: one and a half of it is the least");
         if (daemon->stop.time_ns || daemon->pause.is_on)
                 return refuse_boost(page, 503, "nothing is sampled now");

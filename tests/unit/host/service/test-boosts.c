@@ -100,3 +100,9 @@ Test(boosts, are_a_few_and_end) {
         cr_assert_eq(boosts_expire(&boosts, UINT64_MAX), 2);
         cr_assert_eq(boosts_ticks(&boosts, 99), 1);
 }
+
+Test(boosts, of_too_little_are_none) {
+        cr_assert_eq(boosts_ticks(&(Boosts){ { { .frequency = 148 } }, 1 }, 99), 1);
+        cr_assert_eq(boosts_ticks(&(Boosts){ { { .frequency = 149 } }, 1 }, 99), 2);
+        cr_assert_eq(boosts_ticks(&(Boosts){ { { .frequency = 150 } }, 1 }, 100), 2);
+}
