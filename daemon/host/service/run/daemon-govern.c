@@ -58,6 +58,7 @@
 #include "host/sampling/sample/machine.h"
 #include "host/service/control/self.h"
 #include "host/service/run/daemon-flow.h"
+#include "host/service/run/daemon-loop.h"
 #include "host/service/run/daemon-window.h"
 
 #define LOSSES_INTERVAL_NS (60 * NS_PER_SEC)
@@ -547,7 +548,7 @@ int daemon_boost(Daemon *daemon, const char *path, Text *page) {
         boost.end_ns = clock_monotonic_ns() + boost.length_ns;
         if (!boosts_add(&daemon->limits.boosts, &boost))
                 return refuse_boost(page, 503, "there are four boosts already");
-        if (daemon_follow_boosts(daemon))
+        if (daemon_follow_boosts(daemon) || daemon_set_timer(daemon->loop.drain_timer, 0))
                 return 500;
         text_printf(page, "%" PRIu32 " processes at %" PRIu32 " Hz for %" PRIu64 " s\n", counting.n,
                     daemon_frequency(daemon) * daemon_ticks_per_sample(daemon), boost.length_ns / NS_PER_SEC);

@@ -25,6 +25,7 @@
  *     and something called for it                  call nobody (bpf/walk/start.bpf.h): these can wait
  *     waits are recorded (--off-cpu)            ─▶ 70 ms
  *     the ring would be a quarter full          ─▶ 70 ms
+ *     a boost lasts (daemon-govern.c)           ─▶ 20 ms
  *     a runtime is to be attached again         ─▶ then, in 70 to 250 ms
  *     else, calm                                ─▶ 250 ms
  *
@@ -83,6 +84,7 @@
 #define DRAIN_FIRST_NS (20 * NS_PER_MS)         /* until the first sample, for a second at most */
 /* the same, and 10 to 30 ms until a library is known and its rows are in force */
 #define DRAIN_NEWS_NS (70 * NS_PER_MS)
+#define DRAIN_BOOST_NS (20 * NS_PER_MS)         /* ten times the ticks have half of the ring */
 #define DRAIN_CALM_NS (250 * NS_PER_MS)
 #define DRAIN_DUE_NS (10 * NS_PER_MS)           /* at the least, where a runtime is to be tried again */
 #define CALM_AFTER_NS NS_PER_SEC                /* without news */
@@ -256,6 +258,8 @@ static uint64_t drain_interval_ns(const Daemon *daemon) {
                 return DRAIN_FIRST_NS;
         if (daemon->loop.pace == DAEMON_PACE_ASLEEP)
                 return ASLEEP_NS;
+        if (daemon->limits.boosts.n)
+                return DRAIN_BOOST_NS;
         interval_ns = daemon->loop.pace == DAEMON_PACE_NEWS ? DRAIN_NEWS_NS : DRAIN_CALM_NS;
         due_ns = runtimes_due_ns(daemon->stages.runtimes);
         return MIN(interval_ns, MAX(due_ns, now_ns + DRAIN_DUE_NS) - now_ns);
