@@ -130,14 +130,43 @@ int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t
         return 0;
 }
 
+/* Ratio of the longer one to the other. */
+static double period_ratio(int64_t a, int64_t b) {
+        return (double)MAX(a, b) / (double)MIN(a, b);
+}
+
+/*
+ * Boosted ticks and others, or those of two frequencies, are two profiles, as each has one period. There is
+ * no third: what comes then goes to the one that is more like it.
+ */
+static int find_alike(Window *window, const WindowProfileNames *names, int64_t period, uint32_t *indexp) {
+        const WindowProfile first = window->profiles[*indexp];
+        uint32_t n = window->tables.profile_keys.n_items, second;
+        int r;
+
+        if (first.type != PROFILE_CPU || period <= 0 || first.period <= 0 ||
+            period_ratio(first.period, period) <= WINDOW_PERIODS_ALIKE)
+                return 0;
+        r = add_profile(window, first.resource, PROFILE_BOOST, names, &second);
+        if (r)
+                return r;
+        if (second == n)
+                window->profiles[n].period = period;
+        if (second == n || period_ratio(window->profiles[second].period, period) <
+                           period_ratio(first.period, period))
+                *indexp = second;
+        return 0;
+}
+
 int window_profile_named(Window *window, uint32_t resource, const WindowProfileNames *names, int64_t period,
                          uint32_t *indexp) {
         uint32_t n = window->tables.profile_keys.n_items;
         int r = add_profile(window, resource, known_type(window, names), names, indexp);
 
-        if (!r && *indexp == n)
-                window->profiles[n].period = period;
-        return r;
+        if (r || *indexp < n)
+                return r ? r : find_alike(window, names, period, indexp);
+        window->profiles[n].period = period;
+        return 0;
 }
 
 void window_set_period(Window *window, ProfileType type, int64_t period) {

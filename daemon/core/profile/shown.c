@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "core/base/util/macro.h"
+
 static bool is_in_use(const ShownType *type) {
         return !strcmp(type->type, "inuse_space");
 }
@@ -19,7 +21,7 @@ int shown_compare(const ShownType *a, const ShownType *b) {
 }
 
 static ShownType type_of(const Window *window, const WindowProfile *profile) {
-        return (ShownType){ .is_cpu = profile->type == PROFILE_CPU,
+        return (ShownType){ .is_cpu = profile_is_cpu(profile->type),
                             .type = window_get_string(window, profile->names.type, NULL),
                             .n_events = profile->n_events };
 }
@@ -38,4 +40,22 @@ const WindowProfile *shown_find(const Window *window) {
                 shown = type;
         }
         return best;
+}
+
+bool shown_is_uneven(int64_t shortest, int64_t longest) {
+        return shortest > 0 && (double)longest > (double)shortest * WINDOW_PERIODS_ALIKE;
+}
+
+bool shown_find_uneven(const Window *window, int64_t *shortestp, int64_t *longestp) {
+        *shortestp = INT64_MAX;
+        *longestp = 0;
+        for (uint32_t i = 0; i < window_n_profiles(window); i++) {
+                const WindowProfile *profile = window_get_profile(window, i);
+
+                if (!profile_is_cpu(profile->type) || profile->period <= 0 || !profile->n_samples)
+                        continue;
+                *shortestp = MIN(*shortestp, profile->period);
+                *longestp = MAX(*longestp, profile->period);
+        }
+        return shown_is_uneven(*shortestp, *longestp);
 }

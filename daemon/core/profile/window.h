@@ -144,6 +144,9 @@ static inline bool profile_is_cpu(ProfileType type) {
         return type == PROFILE_CPU || type == PROFILE_BOOST;
 }
 
+/* The longer of two periods through the other: jitter alone makes 1.67 of it, a boost two and more. */
+#define WINDOW_PERIODS_ALIKE 1.7
+
 /* Before the type of what the flight recorder has shipped. */
 #define PROFILE_KEPT "kept_"
 
@@ -283,8 +286,10 @@ int window_resource(Window *window, uint64_t key, uint32_t *indexp);
  */
 int window_resource_attributes(Window *window, uint32_t resource, const uint32_t *attributes, size_t n);
 
-/* The profile of this type for the resource; made on first use. @period is set for all later. */
+/* The profile of this type for the resource; made on first use. */
 int window_profile(Window *window, uint32_t resource, ProfileType type, uint32_t *indexp);
+
+/* The same by names. Ticks whose periods differ much are in two, PROFILE_CPU and PROFILE_BOOST. */
 int window_profile_named(Window *window, uint32_t resource, const WindowProfileNames *names, int64_t period,
                          uint32_t *indexp);
 

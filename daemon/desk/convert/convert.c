@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
+#include "core/profile/shown.h"
 #include "core/symbol/function/window-names.h"
 
 enum {
@@ -272,6 +274,15 @@ int convert_close(Convert *convert) {
         if (!r && convert->options->closed)
                 r = convert->options->closed(convert->window, convert->options->userdata);
         return r ? r : select_samples(convert);
+}
+
+void convert_say_uneven(const Convert *convert) {
+        int64_t shortest, longest;
+
+        if (shown_find_uneven(convert->window, &shortest, &longest))
+                convert_notice(convert, "samples count alike here, but stand for %.1f to %.1f ms, as with a boost: pprof, speedscope "
+                               "and report --wall have their time",
+                               (double)shortest / (double)NS_PER_MS, (double)longest / (double)NS_PER_MS);
 }
 
 void convert_notice(const Convert *convert, const char *format, ...) {

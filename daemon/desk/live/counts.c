@@ -460,7 +460,7 @@ static int add_profile(Adding *adding, uint32_t index) {
 
         if (profile->type == PROFILE_OFF_CPU)
                 return add_waits(adding, index);
-        if (profile->type != PROFILE_CPU)
+        if (!profile_is_cpu(profile->type))
                 return 0;
         adding->counts->n_events += profile->n_events;
         adding->counts->cpu_ns += (double)profile->n_events * (double)profile->period;

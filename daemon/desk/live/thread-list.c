@@ -179,7 +179,7 @@ static int take_sample(ThreadList *list, const WindowProfile *profile, const Win
 
         if (!known)
                 return add_row(list, &row) ? 0 : error_origin(-ENOMEM);
-        if (profile->type == PROFILE_CPU && !strcmp(known->state, "running") && is_better(&row, known))
+        if (profile_is_cpu(profile->type) && !strcmp(known->state, "running") && is_better(&row, known))
                 *known = row;
         return 0;
 }
@@ -348,6 +348,8 @@ int thread_list_new(ThreadList **listp, const Window *window, const ThreadWaits 
         r = take_profiles(list, PROFILE_OFF_CPU);
         if (!r)
                 r = take_profiles(list, PROFILE_CPU);
+        if (!r)
+                r = take_profiles(list, PROFILE_BOOST);
         if (!r)
                 r = take_unseen(list);
         if (r)

@@ -332,7 +332,7 @@ static int names_of(Contexts *contexts, const WindowProfile *profile, PageKind *
 
 static int kind_of(Contexts *contexts, const WindowProfile *profile, uint32_t *kindp) {
         PageModel *model = contexts->model;
-        PageKind kind = { .is_cpu = profile->type == PROFILE_CPU };
+        PageKind kind = { .is_cpu = profile_is_cpu(profile->type) };
         uint32_t i;
         int r = names_of(contexts, profile, &kind);
 

@@ -30,6 +30,7 @@ static int write_page(const Convert *convert, PageWrite write, ConvertSink sink,
         out = open_memstream(&data, &size);
         if (!out)
                 return error_origin(-ENOMEM);
+        convert_say_uneven(convert);
         options.symbolizer = symbolizer;
         options.unnamed_title = convert->first_path ? file_name(convert->first_path) : NULL;
         options.operation = convert->options->filter.operation;

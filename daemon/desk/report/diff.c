@@ -334,6 +334,17 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
                            n_changed, "functions");
 }
 
+/* One of its kinds on one side is enough: shares are of all. */
+static void say_uneven(const Report *const sides[SIDES], const Sheet *sheet) {
+        for (int side = 0; side < SIDES; side++)
+                for (uint32_t i = 0; i < sides[side]->kinds.n_items; i++) {
+                        uint32_t section;
+
+                        if (!report_find_section(sides[side], 0, i, &section))
+                                report_say_uneven(sides[side], section, sheet);
+                }
+}
+
 int report_diff_print(const Report *before, const Report *after, const ReportFormat *format, FILE *out) {
         Sheet sheet = sheet_make(out, format->width, format->markdown);
         uint32_t top = format->top ? format->top : SHEET_DEFAULT_TOP;
@@ -345,6 +356,8 @@ int report_diff_print(const Report *before, const Report *after, const ReportFor
         sheet_fact(&sheet, 0, "Files", "%zu", format->n_files);
         for (uint32_t i = 0; i < diff.n_kinds && !r; i++)
                 r = print_kind(&diff, &diff.kinds[i], &sheet, top);
+        if (!r)
+                say_uneven(diff.sides, &sheet);
         if (format->explain)
                 glossary_explain_diff(&sheet);
         diff_deinit(&diff);

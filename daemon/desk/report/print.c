@@ -13,6 +13,7 @@
 #include "core/base/data/short-name.h"
 #include "core/base/util/error.h"
 #include "core/base/util/text.h"
+#include "core/profile/shown.h"
 #include "desk/report/glossary.h"
 #include "desk/report/report-private.h"
 #include "desk/report/sheet.h"
@@ -656,6 +657,17 @@ static int print_sums(const Printer *printer) {
         return print_reasons(printer);
 }
 
+void report_say_uneven(const Report *report, uint32_t section, const Sheet *sheet) {
+        const ReportSums *sums = &report->sums[section];
+        const ReportKind *kind = report_kind(report, report_section(report, section)->kind);
+
+        if (!strcmp(report_string(report, kind->unit), "count") &&
+            !strcmp(report_string(report, kind->period_type), "cpu") &&
+            shown_is_uneven(sums->period_min, sums->period_max))
+                sheet_note(sheet, "Samples count alike here, but stand for different times, as with a boost: "
+                           "--wall has their time.");
+}
+
 static void print_kind_title(const Printer *printer) {
         const Report *report = printer->report;
         const ReportSums *sums = &report->sums[printer->section];
@@ -778,6 +790,7 @@ static int print_kind(const Printer *base, const ReportFormat *format, uint32_t 
         printer = printer_for(base, section);
         print_kind_title(&printer);
         r = print_sums(&printer);
+        report_say_uneven(report, section, &printer.sheet);
         if (!r && format->explain)
                 r = explain_reasons(&printer);
         if (r)

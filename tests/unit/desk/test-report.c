@@ -227,6 +227,37 @@ Test(report, counts_a_profile_that_is_there_twice_once) {
         assert_has(text, "  value       20, which is 200 ms of cpu\n");
 }
 
+/* 20 samples of 10 ms, and 5 of 2 ms. */
+static char *text_with_boost(const ReportOptions *options) {
+        _cleanup_(report_freep) Report *report = NULL;
+        _cleanup_(window_freep) Window *window = NULL, *others = make_window();
+        char *text = NULL;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+
+        cr_assert_eq(window_new(&window, START, OFFSET, NULL), 0);
+        window_set_period(window, PROFILE_BOOST, PERIOD / 5);
+        sample(window, profile_of(window, resource_of(window, 4711, "shop", "store"), PROFILE_BOOST),
+               STACK("hot", "main"), 0, 0, 1, 5);
+        cr_assert_eq(window_close(window, START + 9), 0);
+        cr_assert_eq(report_new(&report, options), 0);
+        cr_assert_eq(report_add(report, others) | report_add(report, window), 0);
+        cr_assert_eq(report_print(report, &(ReportFormat){ .n_files = 2 }, out), 0);
+        fclose(out);
+        return text;
+}
+
+Test(report, says_where_boosted_samples_count_as_others) {
+        _cleanup_(freep) char *counted = text_with_boost(&(ReportOptions){ 0 }),
+                              *timed = text_with_boost(&(ReportOptions){ .wall = true });
+        static const char note[] = "Samples count alike here";
+
+        assert_has(counted, "one every 2.00 ms to 10.0 ms of cpu\n  value       25, which is 210 ms of cpu\n");
+        assert_has(counted, note);
+        cr_assert_null(strstr(timed, note));
+        assert_has(timed, "  value       212 ms\n");
+}
+
 Test(report, prints_only_the_rows_asked_for) {
         _cleanup_(freep) char *text = text_of(&(ReportOptions){ 0 }, 1, 2, false);
 

@@ -166,6 +166,44 @@ Test(import, puts_the_parts_of_a_split_window_together) {
         forget(&parts);
 }
 
+/* 10 boosted samples of 2 ms are less time than 9 of 10 ms. */
+Test(import, keeps_a_boost_apart_whichever_comes_first) {
+        enum { MS = 1000000 };
+        static const ProfileType orders[2][2] = { { PROFILE_CPU, PROFILE_BOOST },
+                                                  { PROFILE_BOOST, PROFILE_CPU } };
+
+        for (int order = 0; order < 2; order++) {
+                _cleanup_(window_freep) Window *window = NULL, *again = NULL;
+                static struct requests requests;
+                uint32_t resource, profile;
+                double time_ns = 0;
+
+                cr_assert_eq(window_new(&window, 1, 0, NULL), 0);
+                window_set_period(window, PROFILE_CPU, 10 * MS);
+                window_set_period(window, PROFILE_BOOST, 2 * MS);
+                cr_assert_eq(window_resource(window, 7, &resource), 0);
+                for (int i = 0; i < 2; i++) {
+                        cr_assert_eq(window_profile(window, resource, orders[order][i], &profile), 0);
+                        cr_assert_eq(window_sample(window, profile, 0, 0, 0,
+                                                   orders[order][i] == PROFILE_CPU ? 9 : 10, 5),
+                                     0);
+                }
+                cr_assert_eq(window_close(window, 10), 0);
+                encode(window, 0, &requests);
+                again = import(&requests);
+                cr_assert_eq(window_n_profiles(again), 2);
+                for (uint32_t i = 0; i < 2; i++) {
+                        const WindowProfile *row = window_get_profile(again, i);
+
+                        cr_assert(profile_is_cpu(row->type));
+                        cr_assert_eq(row->period, row->total == 9 ? 10 * MS : 2 * MS);
+                        time_ns += row->total * (double)row->period;
+                }
+                cr_assert_eq(time_ns, 110.0 * MS);
+                forget(&requests);
+        }
+}
+
 Test(import, names_each_wrong_index) {
         OtlpRequest *request = golden();
         OtlpProfile *profile = request->resource_profiles[0]->scope_profiles[0]->profiles[0];
@@ -439,12 +477,12 @@ static void encode_ticks(uint32_t n, int64_t period, struct requests *requests) 
 
 Test(import, counts_ticks_of_windows_with_other_periods_by_their_mean) {
         struct requests requests = { 0 };
-        const int64_t sum = 30 * 10000000 + 10 * 20000000 + 60 * 1000000;
+        const int64_t sum = 30 * 10000000 + 10 * 12000000 + 60 * 8000000;
         Window *window;
 
         encode_ticks(30, 10000000, &requests);
-        encode_ticks(10, 20000000, &requests);
-        encode_ticks(60, 1000000, &requests);
+        encode_ticks(10, 12000000, &requests);
+        encode_ticks(60, 8000000, &requests);
         window = import(&requests);
         cr_assert_eq(window_n_profiles(window), 1);
         cr_assert_eq(window_n_events(window), 100);

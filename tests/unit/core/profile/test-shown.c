@@ -66,3 +66,9 @@ Test(shown, time_of_the_cpu_before_memory_in_use) {
         add("samples", "count", "cpu", 1);
         check("samples");
 }
+
+Test(shown, tells_periods_that_differ_more_than_jitter_makes_them) {
+        cr_assert(!shown_is_uneven(0, 100));
+        cr_assert(!shown_is_uneven(75, 125));
+        cr_assert(shown_is_uneven(50, 100));
+}

@@ -414,6 +414,40 @@ Test(window, knows_its_own_types_by_their_names) {
         cr_assert_eq(window_get_profile(window, other)->type, PROFILE_OTHER);
 }
 
+/* Of a boost, before which and beside which others have the frequency of all. */
+Test(window, keeps_ticks_of_different_periods_apart) {
+        _cleanup_(window_freep) Window *window = new_window(NULL);
+        WindowProfileNames names = { .type = string(window, "samples"), .unit = string(window, "count"),
+                                     .period_type = string(window, "cpu"),
+                                     .period_unit = string(window, "nanoseconds") };
+        static const struct {
+                int64_t period;
+                bool is_second;
+        } cases[] = { { 2000, false }, { 3300, false }, { 0, false },     { 10000, true },
+                      { 7000, true },  { 20000, true }, { 1100, false }, { 2000, false } };
+        uint32_t resource, profiles[2], profile;
+
+        cr_assert_eq(window_resource(window, 5, &resource), 0);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                cr_assert_eq(window_profile_named(window, resource, &names, cases[i].period, &profile), 0);
+                if (!i)
+                        profiles[0] = profile;
+                if (i == 3)
+                        profiles[1] = profile;
+                cr_assert_eq(profile, profiles[cases[i].is_second], "%zu", i);
+        }
+        cr_assert_neq(profiles[0], profiles[1]);
+        cr_assert_eq(window_get_profile(window, profiles[0])->period, 2000);
+        cr_assert_eq(window_get_profile(window, profiles[1])->period, 10000);
+        cr_assert(profile_is_cpu(window_get_profile(window, profiles[1])->type));
+        names.type = string(window, "alloc_space");
+        names.unit = names.period_unit = string(window, "bytes");
+        names.period_type = string(window, "space");
+        cr_assert_eq(window_profile_named(window, resource, &names, 10, &profiles[0]), 0);
+        cr_assert_eq(window_profile_named(window, resource, &names, 100, &profiles[1]), 0);
+        cr_assert_eq(profiles[0], profiles[1], "values of these stand for themselves");
+}
+
 Test(window, moves_its_end_for_a_late_sample) {
         _cleanup_(window_freep) Window *window = new_window(NULL);
         uint32_t profile = cpu_profile(window, 1);
