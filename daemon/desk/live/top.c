@@ -178,12 +178,13 @@ static int keep(Top *top) {
         const ConfigPids *pids = &top->config->targets.pids;
         const char *socket = *top->config->daemon.control ? top->config->daemon.control : CONTROL_DEFAULT;
         _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
+        const Moment *moment = history_get(&top->history, shown_number(top));
         uint64_t end_ns = clock_read_ns(CLOCK_REALTIME);
         ViewFigures figures;
         int status = 0, r;
 
         (void)shown_counts(top, &figures);
-        end_ns -= MIN(figures.ago_ns, end_ns);
+        end_ns -= moment ? MIN(clock_monotonic_ns() - moment->end_ns, end_ns) : 0;
         text_printf(&page, "/recorder/keep/start/%" PRIu64 "/end/%" PRIu64 "/reason/top",
                     end_ns - MIN(figures.length_ns, end_ns), end_ns);
         if (pids->n_items == 1)

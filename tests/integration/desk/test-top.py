@@ -13,8 +13,10 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import termios
+import time
 
 import otlp_read
 import session
@@ -202,6 +204,32 @@ class OnTerminal(session.TestCase):
         result = run.stop()
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"top"})
         self.assertEqual({s.resource["process.pid"] for s in result.kept}, {victim.pid})
+
+    def test_a_key_keeps_the_interval_that_is_shown_not_the_last_seconds(self):
+        """A control socket of the test's own answers: what is asked for is compared with when it was shown."""
+        path = self.directory() / "control.sock"
+        with socket.socket(socket.AF_UNIX) as control:
+            control.bind(str(path))
+            control.listen()
+            victim = self.victim("shares", rests=True)
+            terminal = Terminal(self, "-p", victim.pid, "--control", path, columns=150)
+            terminal.wait(r"share_50")
+            terminal.type(" ")
+            terminal.wait("PAUSED")
+            paused_ns = time.time_ns()
+            terminal.type("k")
+            connection, _ = control.accept()
+            with connection:
+                request = connection.recv(1 << 16).decode()
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+            terminal.wait(r"^kept: \d+\.\d s")
+            terminal.type("q")
+            terminal.end()
+        start, end, pid = map(int, re.match(r"POST /recorder/keep/start/(\d+)/end/(\d+)/reason/top/process/(\d+) ",
+                                            request).groups())
+        self.assertEqual(pid, victim.pid)
+        self.assertLess(start, end)
+        self.assertLess(end, paused_ns)
 
     def test_shows_the_hottest_function_all_views_and_losses_on_80_columns(self):
         victim = self.victim("shares", rests=True)
