@@ -776,7 +776,7 @@
           "the same without a token of recorder-token: refused") \
         X(BOOSTS, "boosts_total", "event=\"asked\"", "times that `spanprof boost` was asked for") \
         X(BOOSTS_REFUSED, "boosts_total", "event=\"refused\"", \
-          "the same that were refused: for want of a target or a place, or as max-cpu holds the rate") \
+          "the same that were refused: for want of a target or a place, or as max-cpu holds ticks of the recorder") \
         X(BOOSTS_CUT, "boosts_total", "event=\"cut\"", "boosts that ended before their time, for max-cpu or max-export-rate") \
         X(RECORDER_HELD, "recorder_held_total", "", \
           "times that max-cpu left the flight recorder no more samples than the export has") \

@@ -66,12 +66,14 @@ static void enter(Governor *governor, double percent, uint64_t length_ns) {
  */
 static int judge(Governor *governor, double percent) {
         double max = (double)governor->max_cpu, pace = pace_of(governor);
+        const bool more = governor->has_more && !governor->holds_more;
         uint32_t least = governor->nominal / GOVERNOR_FORESEEN;
 
         governor->n_calm = percent < max / 3 ? governor->n_calm + 1 : 0;
-        if (governor->frequency > 1 &&
-            (pace > max || (governor->frequency > least && foresees_excess(governor, pace, max)))) {
-                if (governor->has_more && !governor->holds_more)
+        if ((more || governor->frequency > 1) &&
+            (pace > max ||
+             ((more || governor->frequency > least) && foresees_excess(governor, pace, max)))) {
+                if (more)
                         governor->holds_more = true;
                 else
                         governor->frequency /= 2;

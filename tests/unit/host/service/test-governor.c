@@ -66,6 +66,27 @@ Test(governor, drops_what_is_beyond_the_frequency_first_and_gives_it_back_last) 
                 cr_assert_eq(run(&governor, &now, &cpu, 1), 0);
 }
 
+Test(governor, drops_what_is_beyond_the_lowest_frequency) {
+        uint64_t now = 0, cpu = 0;
+        Governor governor;
+
+        governor_init(&governor, 1, 30, 0, now, cpu);
+        governor.has_more = true;
+        cr_assert_eq(run(&governor, &now, &cpu, 31), GOVERNOR_E_LOWERED);
+        cr_assert(governor.holds_more);
+        cr_assert_eq(run(&governor, &now, &cpu, 90), 0);
+        cr_assert_eq(governor.frequency, 1);
+        governor_init(&governor, 32, 30, 0, now, cpu);
+        governor.frequency = 2;         /* which is not lowered for what is only foreseen */
+        cr_assert_eq(run(&governor, &now, &cpu, 60), GOVERNOR_E_LOWERED);
+        cr_assert_eq(governor.frequency, 1);
+        governor.frequency = 2;
+        cr_assert_eq(run(&governor, &now, &cpu, 29), 0);
+        governor.has_more = true;
+        cr_assert_eq(run(&governor, &now, &cpu, 29), GOVERNOR_E_FORESEEN);
+        cr_assert(governor.holds_more);
+}
+
 Test(governor, never_stops_the_clock) {
         uint64_t now = 0, cpu = 0;
         Governor governor;
