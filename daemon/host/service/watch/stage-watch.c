@@ -143,16 +143,17 @@ static bool is_known(const Daemon *daemon, const WindowProfile *profile, uint64_
 
 static int feed(Daemon *daemon, const Window *window) {
         const uint32_t n = window_n_profiles(window);
-        uint64_t n_all = window_n_events_of(window, PROFILE_CPU);
+        uint64_t n_all = window_n_events_of(window, PROFILE_CPU) + window_n_events_of(window, PROFILE_BOOST);
         _cleanup_(freep) uint64_t *serials = calloc(n + 1u, sizeof(*serials));
         int r = serials ? 0 : error_origin(-ENOMEM);
 
         for (uint32_t i = 0; i < n && !r; i++) {
                 const WindowProfile *profile = window_get_profile(window, i);
 
-                if (profile->type != PROFILE_CPU)
+                if (!profile_is_cpu(profile->type))
                         continue;
-                if (is_known(daemon, profile, n_all))
+                /* sketches count samples, which a boost makes shorter */
+                if (profile->type == PROFILE_CPU && is_known(daemon, profile, n_all))
                         r = find_sketch(daemon, window, profile->resource, &serials[i]);
                 stat_add(COUNTER_WATCH_SAMPLES_UNKNOWN, serials[i] ? 0 : profile->n_events);
         }
