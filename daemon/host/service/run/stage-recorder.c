@@ -220,18 +220,31 @@ static int on_keep(sd_event_source *source, void *userdata) {
         return daemon->keeps.n && !must_wait(daemon) ? 0 : set_turns(&daemon->keeps, SD_EVENT_OFF);
 }
 
+/* Room for one more request, of any size, beside what waits, and beside what went since @n_before. */
+static bool has_last_room(const Daemon *daemon, uint64_t n_before) {
+        uint64_t n_since = exports_submitted_bytes(daemon->stages.exports) - n_before,
+                 n = MAX((uint64_t)exports_queued_bytes(daemon->stages.exports), n_since);
+
+        return n + RECORDER_REQUEST_BYTES <=
+                MIN((uint64_t)LAST_BYTES, daemon->config->delivery.max_queue_bytes / 2);
+}
+
 /*
  * At the stop nothing waits any more: what was asked for goes behind the last window, to the receivers or
  * into the spool, as far as both hold it without losing what is exported.
  */
 static int ship_rest(Daemon *daemon) {
-        const uint64_t end_ns = clock_monotonic_ns() + LAST_NS;
+        const uint64_t end_ns = clock_monotonic_ns() + LAST_NS,
+                       n_before = exports_submitted_bytes(daemon->stages.exports);
+        DaemonKeeps *keeps = &daemon->keeps;
         int r = 0;
 
-        while (!r && daemon->keeps.n && clock_monotonic_ns() < end_ns &&
-               exports_queued_bytes(daemon->stages.exports) < LAST_BYTES &&
+        while (!r && keeps->n && clock_monotonic_ns() < end_ns && has_last_room(daemon, n_before) &&
                (config_spool_is_chosen(daemon->config) || !exports_are_failing(daemon->stages.exports)))
                 r = ship_next(daemon);
+        /* counters are told before the stage is released */
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, keeps->n + keeps->n_later);
+        keeps->n = keeps->n_later = 0;
         return error_fold(r);
 }
 

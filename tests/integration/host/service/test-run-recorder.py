@@ -313,6 +313,20 @@ class Recorder(session.NamingCase):
         keeps = result.counter("recorder_keeps_total")
         self.assertEqual((keeps["by_hook"], keeps["refused"]), (1, 0))
 
+    def test_what_has_no_room_as_it_stops_is_refused(self):
+        """Half of this queue holds no request of the recorder's beside another: the last window is not pushed out for one."""
+        run, port = self.choosing("--export-interval", "1h", "--max-queue", "512KiB")
+        request = trace_service_pb2.ExportTraceServiceRequest()
+        for n in 2, 3:
+            span = request.resource_spans.add().scope_spans.add().spans.add()
+            span.trace_id, span.span_id = bytes.fromhex(trace_id(n)), b"12345678"
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=request.SerializeToString(),
+                                   **{"Content-Type": "application/x-protobuf"}), 200)
+        result = run.stop()
+        self.assertEqual(result.kept, [])
+        keeps = result.counter("recorder_keeps_total")
+        self.assertEqual((keeps["by_hook"], keeps["refused"]), (2, 2))
+
     def test_a_real_collector_sends_what_it_has_chosen(self):
         collector.need()
         run, port = self.choosing()
