@@ -57,18 +57,20 @@ static int ask_once(const char *path, const char *request, char **datap, size_t 
  */
 int control_ask(const char *path, const char *method, const char *page, int *statusp, Text *answer) {
         _cleanup_(freep) char *data = NULL;
-        char request[256];
+        _cleanup_(text_deinit) Text request = { 0 };
         const char *body;
         bool cut = true;
         size_t size = 0;
         int r = 0;
 
-        snprintf(request, sizeof(request), "%s %s HTTP/1.0\r\n\r\n", method, page);
+        text_printf(&request, "%s %s HTTP/1.0\r\n\r\n", method, page);
+        if (request.failed)
+                return error_origin(-ENOMEM);
         for (int i = 0; i < MAX_TRIES && cut && r >= 0; i++) {
                 free(take(data));
                 cut = false;
                 size = 0;
-                r = ask_once(path, request, &data, &size, &cut);
+                r = ask_once(path, request.data, &data, &size, &cut);
         }
         if (r)
                 return r;
