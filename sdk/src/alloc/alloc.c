@@ -388,7 +388,7 @@ static COLD void *sampled_alloc(void *pointer, size_t size) {
 
 /* Takes @pointer out, if it was told. Return: it may be given back. */
 static COLD bool untell(void *pointer) {
-        if (!table_remove(pointer))
+        if (!pointer || !table_remove(pointer))         /* NULL is what an empty way has */
                 return true;
         if (in_arena(pointer))
                 return false;

@@ -216,6 +216,20 @@ Test(alloc, each_function_is_told_with_its_size) {
         cr_assert(n_freed == 6);
 }
 
+/* NULL's bucket is the first: a told pointer of that bucket stays in the table. */
+Test(alloc, nothing_is_freed_beside_a_told_pointer) {
+        uintptr_t address = 16;
+
+        look_at_all();
+        while (first_bucket(hash_of((void *)address)))
+                address += 16;
+        cr_assert(table_add((void *)address) && may_be_told(NULL));
+        told_free(NULL);
+        told_free(told_realloc(NULL, 0));
+        cr_assert(n_allocated == n_freed && n_in_table() == 1);
+        cr_assert(table_remove((void *)address) && n_in_table() == 0);
+}
+
 Test(alloc, impossible_sizes_are_passed_on) {
         size_t distance;
 
