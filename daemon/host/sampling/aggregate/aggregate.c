@@ -535,7 +535,8 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         if (sample->task && sample->header->task_size == BEAM_TASK_SIZE &&
             sample->header->kind != ABI_KIND_FINE)
                 stat_add(sample->task_name ? COUNTER_BEAM_TASKS_TOLD : COUNTER_BEAM_TASKS_LATE, 1);
-        if (!sample->fault && !sample->header->signal && sample->header->kind != ABI_KIND_FINE)
+        if (!sample->fault && !sample->allocation && !sample->header->signal &&
+            sample->header->kind != ABI_KIND_FINE)
                 count_outcomes(context, end);
         return 0;
 }

@@ -589,6 +589,30 @@ Test(aggregate, says_why_a_stack_is_not_whole) {
         bench_deinit(&bench);
 }
 
+/* The counters of stacks and contexts are of ticks. */
+Test(aggregate, counts_no_stack_of_an_allocation) {
+        static const struct abi_allocation allocation = { 0x7000, 64 };
+        static const uint64_t user[] = { 0x401000 };
+        struct abi_sample header = sample(2000);
+        Sample told = { .header = &header, .user = user, .allocation = &allocation };
+        Bench bench;
+
+        bench_init(&bench);
+        header.kind = ABI_KIND_ALLOC;
+        header.n_kernel = 0;
+        header.value = 512;
+        header.stack_end = ABI_STACK_FAULT;
+        cr_assert_eq(add_sample(&bench, &told), 0);
+        cr_assert_eq(stat_get(COUNTER_STACKS_FAULT), 0);
+        cr_assert_eq(stat_get(COUNTER_CONTEXT_UNPUBLISHED), 0);
+        told.allocation = NULL;
+        header.kind = ABI_KIND_CPU;
+        cr_assert_eq(add_sample(&bench, &told), 0);
+        cr_assert_eq(stat_get(COUNTER_STACKS_FAULT), 1);
+        window_free(rotate(&bench, 5000));
+        bench_deinit(&bench);
+}
+
 /* The lock is of the time that the thread was blocked; a CPU is what it waited for behind that. */
 Test(aggregate, says_which_lock_a_blocked_thread_waited_for) {
         const struct abi_waker nobody = { .kind = WAKER_UNKNOWN };
