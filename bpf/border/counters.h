@@ -806,7 +806,7 @@
         X(ALLOC_PROBES_OVER_CAP, "alloc_probes_total", "result=\"over_cap\"", \
           "the same beyond 16 of a file, or 128 in all, in shares of users: left out") \
         X(ALLOC_PROBES_REFUSED, "alloc_probes_total", "result=\"refused\"", \
-          "the same whose note says no place of code with a nop, or no arguments that can be read: left out") \
+          "the same whose note says no place of code with a nop, or no arguments that can be read, or is cut: left out") \
         X(ALLOC_PROBES_FAILED, "alloc_probes_total", "result=\"failed\"", \
           "the same that the kernel did not attach to") \
         X(WAITS_HELD, "waits_holds_total", "", \

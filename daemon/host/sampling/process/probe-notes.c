@@ -186,15 +186,15 @@ static int check_nop(const ElfImage *image, uint64_t offset) {
         static const char *const nops[] = { "\x1f\x20\x03\xd5" };
         static const size_t sizes[] = { 4 };
 #endif
-        for (size_t i = 0; i < ARRAY_SIZE(nops); i++) {
-                _cleanup_(freep) char *bytes = NULL;
-                int r = elf_image_read(image, offset, sizes[i], &bytes);
+        const uint64_t size = MIN(image->size - MIN(offset, image->size), (uint64_t)NOP_BYTES);
+        _cleanup_(freep) char *bytes = NULL;
+        int r = elf_image_read(image, offset, size, &bytes);
 
-                if (r < 0)
-                        return error_fold(r);
-                if (!r && !memcmp(bytes, nops[i], sizes[i]))
+        if (r)
+                return r < 0 ? error_fold(r) : 1;
+        for (size_t i = 0; i < ARRAY_SIZE(nops); i++)
+                if (sizes[i] <= size && !memcmp(bytes, nops[i], sizes[i]))
                         return 0;
-        }
         return 1;
 }
 
@@ -238,7 +238,7 @@ static int add_note(const Reading *reading, const char *rest, size_t size) {
         arguments = name ? take_text(&at, end) : NULL;
         if (!arguments || strcmp(provider, PROVIDER) || strcmp(name, "alloc"))
                 return 0;
-        if (notes->n == ARRAY_SIZE(notes->notes)) {
+        if (notes->n + notes->n_refused >= ARRAY_SIZE(notes->notes)) {
                 notes->n_over_cap++;
                 return 0;
         }
@@ -261,8 +261,10 @@ static int read_notes(const Reading *reading, const char *data, uint64_t size) {
                 name = at + NOTE_HEAD;
                 rest = name + ((uint64_t)head[0] + 3) / 4 * 4;
                 at = rest + ((uint64_t)head[1] + 3) / 4 * 4;
-                if (rest > size || head[1] > size - rest)
+                if (rest > size || head[1] > size - rest) {
+                        reading->notes->n_refused++;
                         return 0;
+                }
                 if (head[2] != NOTE_TYPE || head[0] != sizeof("stapsdt") || memcmp(data + name, "stapsdt", 8))
                         continue;
                 r = add_note(reading, data + rest, head[1]);

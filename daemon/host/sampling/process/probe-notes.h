@@ -27,8 +27,8 @@ typedef struct ProbeNote {
 typedef struct ProbeNotes {
         ProbeNote notes[ALLOC_MAX_FILE_PROBES];
         size_t n;
-        size_t n_over_cap;              /* probes behind the last one that has room */
-        size_t n_refused;               /* probes that are no nop in code, or have other arguments */
+        size_t n_over_cap;              /* probes behind as many, refused ones too */
+        size_t n_refused;               /* no nop in code, other arguments, or a note that is cut */
 } ProbeNotes;
 
 /* Return: 0, also where there is none; -ENOMEM. */

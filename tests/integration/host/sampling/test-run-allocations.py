@@ -116,7 +116,7 @@ class Allocations(session.NamingCase):
             "long": probes.elf(probes.note(size=2**32 - 1)),
             "million": probes.elf(probes.note() * 1_000_000),
         }
-        n_refused = 6
+        n_refused = 7
         for number in range(12):        # more than the table takes, and than their user's share of it
             files[f"many-{number}"] = probes.elf(probes.note() * 20) + bytes([number])
         for name, data in files.items():

@@ -169,6 +169,16 @@ Test(probe_notes, bounds_the_probes_of_a_file) {
         cr_assert(found.n == ALLOC_MAX_FILE_PROBES && found.n_over_cap == 3);
 }
 
+/* Each costs a read of the file. */
+Test(probe_notes, bounds_those_that_are_refused) {
+        ProbeNotes found;
+
+        for (size_t i = 0; i < ALLOC_MAX_FILE_PROBES + 3; i++)
+                add(&(Note){ i ? CODE + 0x200 : CODE, 0, DATA, NULL, NULL, NULL });
+        found = read_file(0);
+        cr_assert(found.n == 1 && found.n_refused == ALLOC_MAX_FILE_PROBES - 1 && found.n_over_cap == 3);
+}
+
 Test(probe_notes, reads_no_more_than_a_mebibyte) {
         ProbeNotes found;
 
@@ -185,10 +195,11 @@ Test(probe_notes, ends_at_a_note_that_is_cut) {
         put((uint32_t[]){ 8, UINT32_MAX, 3 }, 12);
         add(&(Note){ CODE, 0, DATA, NULL, NULL, NULL });
         found = read_file(0);
-        cr_assert_eq(found.n, 1);
+        cr_assert(found.n == 1 && found.n_refused == 1);
         add(&(Note){ CODE, 0, DATA, NULL, NULL, NULL });
         n_notes -= 8;
-        cr_assert_eq(read_file(0).n, 0);
+        found = read_file(0);
+        cr_assert(found.n == 0 && found.n_refused == 1);
 }
 
 #if defined(__x86_64__)
