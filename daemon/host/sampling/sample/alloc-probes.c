@@ -97,7 +97,7 @@ static void attach(AllocProbes *probes, Probe *probe) {
         if (r && log_limit(&limit, 60 * NS_PER_SEC, &n_skipped))
                 log_warning("allocations of a program are not seen: the kernel refused to attach to its probe (%s)%s",
                             strerror(-r), r == -EACCES || r == -EPERM
-                                    ? "; before Linux 6.6 it takes CAP_SYS_ADMIN (user = root)" : "");
+                                    ? "; before Linux 6.6 `run` cannot; `record` as root can" : "");
 }
 
 void alloc_probes_follow(AllocProbes *probes, bool is_running) {
