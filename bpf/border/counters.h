@@ -808,7 +808,7 @@
         X(ALLOC_PROBES_REFUSED, "alloc_probes_total", "result=\"refused\"", \
           "the same whose note says no place of code with a nop, or no arguments that can be read, or is cut: left out") \
         X(ALLOC_PROBES_FAILED, "alloc_probes_total", "result=\"failed\"", \
-          "the same that the kernel did not attach to") \
+          "the same that the kernel did not attach to, and files that could not be opened for a look") \
         X(WAITS_HELD, "waits_holds_total", "", \
           "times that waits were not counted for a while: far above off-cpu-max-switches") \
         X(WAITS_LESS, "waits_limits_total", "change=\"less\"", \

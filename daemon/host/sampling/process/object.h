@@ -48,6 +48,13 @@ enum object_look {
         OBJECT_LOOK_REFUSED,            /* the file found too many others waiting: it is asked for again */
 };
 
+/* What alloc-probes.c has made of the file's probes. */
+enum object_probes {
+        OBJECT_PROBES_UNKNOWN,          /* it was not looked into */
+        OBJECT_PROBES_KNOWN,
+        OBJECT_PROBES_LEFT,             /* there was no place for all of them */
+};
+
 typedef struct Object {
         uint64_t id;                    /* never reused in this process; for caches outside */
         /* object_file_number(): the same for a file that is read again; 0 = the vdso */
@@ -70,7 +77,7 @@ typedef struct Object {
         ThreadSymbol thread_symbol;     /* form 0 = none */
         ObjectRuntimes runtimes;        /* if KNOWN */
         enum object_look look;
-        bool has_probes_read;           /* for alloc-probes.c: its notes are known */
+        enum object_probes probes;
 } Object;
 
 typedef struct ObjectCache ObjectCache;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A file is looked into once. What was attached is in force for all processes that run the file, from their
+ * A file is looked into once, and again where there was no place for all of its probes: in a process that
+ * comes once there is one. What was attached is in force for all processes that run the file, from their
  * first allocation on; the kernel half takes those of targets alone.
  *
  *     target's mappings ─▶ file not looked into yet ─▶ notes ─▶ attached, up to a share of the table
@@ -100,6 +101,12 @@ static void attach(AllocProbes *probes, Probe *probe) {
                                     ? "; before Linux 6.6 `run` cannot; `record` as root can" : "");
 }
 
+/* A start after this one tries again what the kernel has refused. */
+static void pause_probe(AllocProbes *probes, Probe *probe) {
+        detach(probes, probe);
+        probe->has_failed = false;
+}
+
 void alloc_probes_follow(AllocProbes *probes, bool is_running) {
         if (probes->is_running == is_running)
                 return;
@@ -110,20 +117,26 @@ void alloc_probes_follow(AllocProbes *probes, bool is_running) {
                 if (probe->object && is_running)
                         attach(probes, probe);
                 else if (probe->object)
-                        detach(probes, probe);
+                        pause_probe(probes, probe);
         }
+}
+
+/* Places that probes of @object have. */
+static unsigned places_of(const AllocProbes *probes, const Object *object) {
+        unsigned n = 0;
+
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++)
+                n += probes->probes[i].object == object;
+        return n;
 }
 
 void alloc_probes_sweep(AllocProbes *probes) {
         for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
                 Probe *probe = &probes->probes[i];
-                unsigned n_ours = 0;
 
-                for (size_t j = 0; probe->object && j < ALLOC_MAX_PROBES; j++)
-                        n_ours += probes->probes[j].object == probe->object;
-                if (!n_ours || probe->object->n_refs > n_ours)
+                if (!probe->object || probe->object->n_refs > places_of(probes, probe->object))
                         continue;
-                probe->object->has_probes_read = false;
+                probe->object->probes = OBJECT_PROBES_UNKNOWN;
                 probe_forget(probes, probe);
         }
 }
@@ -135,7 +148,7 @@ static Probe *find_place(AllocProbes *probes) {
         return NULL;
 }
 
-/* Return: 0, -ENOMEM. */
+/* Return: 0, 1 = there is no place, or no descriptor, -ENOMEM. */
 static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNote *note,
                      const ShareOwner *owner) {
         Probe *probe = find_place(probes);
@@ -143,14 +156,11 @@ static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNot
 
         if (!probe || !shares_leave_room(&probes->shares, owner, 1, ALLOC_MAX_PROBES)) {
                 shares_tell(&probes->shares, "probes of allocations", owner, clock_monotonic_ns());
-                stat_add(COUNTER_ALLOC_PROBES_OVER_CAP, 1);
-                return 0;
+                return 1;
         }
         own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (own < 0) {
-                stat_add(COUNTER_ALLOC_PROBES_FAILED, 1);
-                return 0;
-        }
+        if (own < 0)
+                return 1;
         *probe = (Probe){ .fd = own, .note = *note };
         r = shares_hold(&probes->shares, owner, 1, &probe->share);
         if (r) {
@@ -180,30 +190,47 @@ static int read_notes(int fd, ProbeNotes *notes) {
         return error_fold(r);
 }
 
+/* Probes get their places in the order of the notes, so the first ones have theirs. Return: 0, -ENOMEM. */
+static int add_probes(AllocProbes *probes, Object *object, int fd, const ProbeNotes *notes,
+                      const ShareOwner *owner) {
+        const bool is_first = object->probes == OBJECT_PROBES_UNKNOWN;
+        size_t i = places_of(probes, object);
+        int r = 0;
+
+        for (; i < notes->n && !r; i++)
+                r = add_probe(probes, object, fd, &notes->notes[i], owner);
+        if (r < 0)
+                return error_fold(r);
+        object->probes = r ? OBJECT_PROBES_LEFT : OBJECT_PROBES_KNOWN;
+        if (!is_first)
+                return 0;
+        stat_add(COUNTER_ALLOC_PROBES_OVER_CAP, notes->n_over_cap + (r ? notes->n - i + 1 : 0));
+        stat_add(COUNTER_ALLOC_PROBES_REFUSED, notes->n_refused);
+        return 0;
+}
+
 /* Return: 0, -ENOMEM. */
 static int look(AllocProbes *probes, const Process *process, int proc_fd, const Mapping *mapping) {
+        const ShareOwner owner = identity_owner(proc_fd, process->pid);
         Object *object = mapping->object;
         _cleanup_(closep) int fd = -1;
-        ShareOwner owner;
         ProbeNotes notes;
         int r;
 
-        object->has_probes_read = true;
-        /* such a file has a copy alone, which nobody runs */
-        if (object_number_is_remote(object->file) ||
-            object_reopen(object, proc_fd, mapping->start, mapping->end, mapping->path, &fd))
+        if (object->probes == OBJECT_PROBES_LEFT &&
+            !shares_leave_room(&probes->shares, &owner, 1, ALLOC_MAX_PROBES))
                 return 0;
+        if (object_number_is_remote(object->file)) {    /* such a file has a copy alone, which nobody runs */
+                object->probes = OBJECT_PROBES_KNOWN;
+                return 0;
+        }
+        /* the process may be gone: another one has the file, too */
+        if (object_reopen(object, proc_fd, mapping->start, mapping->end, mapping->path, &fd)) {
+                stat_add(COUNTER_ALLOC_PROBES_FAILED, 1);
+                return 0;
+        }
         r = read_notes(fd, &notes);
-        if (r)
-                return r;
-        stat_add(COUNTER_ALLOC_PROBES_OVER_CAP, notes.n_over_cap);
-        stat_add(COUNTER_ALLOC_PROBES_REFUSED, notes.n_refused);
-        if (!notes.n)
-                return 0;
-        owner = identity_owner(proc_fd, process->pid);
-        for (size_t i = 0; i < notes.n && !r; i++)
-                r = add_probe(probes, object, fd, &notes.notes[i], &owner);
-        return error_fold(r);
+        return r ? r : add_probes(probes, object, fd, &notes, &owner);
 }
 
 int alloc_probes_process(AllocProbes *probes, const Process *process) {
@@ -213,7 +240,8 @@ int alloc_probes_process(AllocProbes *probes, const Process *process) {
                 const Mapping *mapping = &process->mappings[i];
                 int r;
 
-                if (mapping->kind != MAPPING_FILE || !mapping->object || mapping->object->has_probes_read)
+                if (mapping->kind != MAPPING_FILE || !mapping->object ||
+                    mapping->object->probes == OBJECT_PROBES_KNOWN)
                         continue;
                 if (proc_fd < 0 && process_open((pid_t)process->pid, process->start_time_ns, &proc_fd))
                         return 0;       /* the file is gone */

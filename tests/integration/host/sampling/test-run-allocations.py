@@ -9,6 +9,7 @@ oracle.enter()
 import collections
 import math
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -111,6 +112,12 @@ class Allocations(session.NamingCase):
         self.assertGreater(counted["taken"], 0)
         self.assertEqual(counted["ring_full"], 0)
 
+    def mapper(self, folder, *names, program=sys.executable):
+        mapper = self.spawn([program, "-c", MAPPER, *(folder / name for name in names)],
+                            stdin=subprocess.PIPE)
+        mapper.wait_for("^pid")
+        return mapper
+
     def test_notes_that_say_anything_are_refused_and_counted(self):
         folder, files = self.directory(), {
             "nowhere": probes.elf(probes.note(place=2**64 - 16)),
@@ -127,9 +134,7 @@ class Allocations(session.NamingCase):
             files[f"many-{number}"] = probes.elf(probes.note() * 20) + bytes([number])
         for name, data in files.items():
             (folder / name).write_bytes(data)
-        mapper = self.spawn([sys.executable, "-c", MAPPER, *(folder / name for name in files)],
-                            stdin=subprocess.PIPE)
-        mapper.wait_for("^pid")
+        mapper = self.mapper(folder, *files)
         victim = self.begin(10**9, REST_US)
         run, wait = self.watch(mapper.pid, victim.pid)
         wait(n_refused, "spanprof_alloc_probes_total", result="refused")
@@ -145,6 +150,31 @@ class Allocations(session.NamingCase):
         # each probe of these files: attached, or counted as another
         self.assertEqual(sum(counted.values()), 1 + n_refused + 1 + 12 * 20)
         self.assertIsNone(mapper.status)
+
+    def test_a_file_that_found_no_place_gets_one_later(self):
+        folder, names = self.directory(), [f"many-{number}" for number in range(12)]
+        for number, name in enumerate(names):
+            (folder / name).write_bytes(probes.elf(probes.note() * 16) + bytes([number]))
+        program = folder / f"maps-{os.getpid()}"        # a name that no other process has
+        program.symlink_to(os.path.realpath(sys.executable))
+        full = self.mapper(folder, *names, program=program)
+        run, wait = self.start_counted("--comm", program.name, "--allocations", "--frequency", 199)
+        wait(16, "spanprof_alloc_probes_total", result="over_cap")
+        before = wait.counter("spanprof_alloc_probes_total", result="attached")
+        # files are met in the order of addresses
+        maps = pathlib.Path(f"/proc/{full.pid}/maps").read_text()
+        last = [name for name in re.findall(r"/(many-\d+)$", maps, re.M)][-1]
+        full.kill()
+
+        def look():
+            # a process that has it: one of them comes when the places are free
+            found = wait.counter("spanprof_targets_total", event="found")
+            self.mapper(folder, last, program=program)
+            wait(found + 1, "spanprof_targets_total", event="found")
+            return wait.counter("spanprof_alloc_probes_total", result="attached") > before
+
+        tap.wait_until(look, "the last file's probes are attached to")
+        run.stop()
 
     def test_a_file_that_nobody_runs_any_more_is_left(self):
         place = self.directory() / "mounted"
