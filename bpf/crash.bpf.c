@@ -26,6 +26,7 @@
  */
 
 #define KERNEL_LOADS
+#define COUNTS_ATOMICALLY
 #include "walk/allocation.bpf.h"
 #include "walk/entry-walk.bpf.h"
 #include "walk/settings.bpf.h"

@@ -96,14 +96,14 @@ __attribute__((noinline)) int obi_read(uint64_t key, struct abi_obi_ids *ids) {
                         entry = NULL;
         }
         if (!entry || !(ids->words[0] | ids->words[1] | ids->words[2])) {
-                counters->values[COUNTER_OBI_MISSED]++;
+                counters_count(counters, COUNTER_OBI_MISSED, 1);
                 return ABI_CONTEXT_UNPUBLISHED;
         }
         if (obi_is_left(key, ids)) {
-                counters->values[COUNTER_OBI_STALE]++;
+                counters_count(counters, COUNTER_OBI_STALE, 1);
                 return ABI_CONTEXT_STALE;
         }
-        counters->values[COUNTER_OBI_READ]++;
+        counters_count(counters, COUNTER_OBI_READ, 1);
         return ABI_CONTEXT_PRESENT;
 }
 

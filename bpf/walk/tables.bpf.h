@@ -802,6 +802,18 @@ static __always_inline struct counters *counters_get(void) {
         return bpf_map_lookup_elem(&counters, &zero);
 }
 
+/*
+ * Adds @n to a counter, in parts that objects share. While a program of the sampler's runs, none other counts
+ * on its CPU. COUNTS_ATOMICALLY is for an object whose programs a tick or another thread may interrupt.
+ */
+static __always_inline void counters_count(struct counters *counters, uint32_t counter, uint64_t n) {
+#ifdef COUNTS_ATOMICALLY
+        __sync_fetch_and_add(&counters->values[counter], n);
+#else
+        counters->values[counter] += n;
+#endif
+}
+
 /* Adds 1 by an atomic instruction: for programs beside which a tick may count, too. */
 static __always_inline void counters_add(enum counter counter) {
         struct counters *counters = counters_get();

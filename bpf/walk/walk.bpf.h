@@ -104,24 +104,24 @@ static __always_inline void hotspot_count(const struct hotspot *state) {
         if (!counters)
                 return;
         if (state->end == HOTSPOT_END_UNREADABLE)
-                counters->values[COUNTER_HOTSPOT_UNREADABLE]++;
+                counters_count(counters, COUNTER_HOTSPOT_UNREADABLE, 1);
         else if (state->end == HOTSPOT_END_NO_CODE)
-                counters->values[COUNTER_HOTSPOT_NO_CODE]++;
+                counters_count(counters, COUNTER_HOTSPOT_NO_CODE, 1);
         else if (state->end == HOTSPOT_END_NO_FRAME)
-                counters->values[COUNTER_HOTSPOT_NO_FRAME]++;
+                counters_count(counters, COUNTER_HOTSPOT_NO_FRAME, 1);
         else if (state->end == HOTSPOT_END_NO_RETURN)
-                counters->values[COUNTER_HOTSPOT_NO_RETURN]++;
+                counters_count(counters, COUNTER_HOTSPOT_NO_RETURN, 1);
         else
-                counters->values[COUNTER_HOTSPOT_CHANGING]++;
+                counters_count(counters, COUNTER_HOTSPOT_CHANGING, 1);
 }
 
 static __always_inline void hotspot_count_heap(const struct hotspot *state) {
         struct counters *counters = counters_get();
 
         if (counters && state->heap.result == HOTSPOT_HEAP_READ)
-                counters->values[COUNTER_HOTSPOT_HEAP_READ]++;
+                counters_count(counters, COUNTER_HOTSPOT_HEAP_READ, 1);
         else if (counters && state->heap.result == HOTSPOT_HEAP_SKIPPED)
-                counters->values[COUNTER_HOTSPOT_HEAP_SKIPPED]++;
+                counters_count(counters, COUNTER_HOTSPOT_HEAP_SKIPPED, 1);
 }
 
 /* ---- Python ---- */
@@ -323,11 +323,11 @@ static __always_inline void beam_count(const struct beam *beam) {
         if (!counters)
                 return;
         if (beam->end == BEAM_END_WHOLE)
-                counters->values[COUNTER_PYTHON_WHOLE]++;
+                counters_count(counters, COUNTER_PYTHON_WHOLE, 1);
         else if (beam->end == BEAM_END_LOST)
-                counters->values[COUNTER_PYTHON_PARTIAL]++;
+                counters_count(counters, COUNTER_PYTHON_PARTIAL, 1);
         else
-                counters->values[COUNTER_PYTHON_CUT]++;
+                counters_count(counters, COUNTER_PYTHON_CUT, 1);
 }
 
 /*
@@ -489,7 +489,7 @@ static __always_inline void sdk_span_count(uint32_t result) {
 
         barrier_var(result);            /* the check is of this very register */
         if (counters && result < SDK_RESULT_N)
-                counters->values[COUNTER_SDK_SPANS_READ + result]++;
+                counters_count(counters, COUNTER_SDK_SPANS_READ + result, 1);
 }
 
 /* A context that the thread itself publishes comes first, also if it is none. */
@@ -600,11 +600,11 @@ static __always_inline void python_count(const struct python *python) {
         if (!counters)
                 return;
         if (python->is_cut)
-                counters->values[COUNTER_PYTHON_CUT]++;
+                counters_count(counters, COUNTER_PYTHON_CUT, 1);
         else if (python->n_written < python->n_frames || python->mode == PYTHON_WRITES_REST)
-                counters->values[COUNTER_PYTHON_PARTIAL]++;
+                counters_count(counters, COUNTER_PYTHON_PARTIAL, 1);
         else
-                counters->values[COUNTER_PYTHON_WHOLE]++;
+                counters_count(counters, COUNTER_PYTHON_WHOLE, 1);
 }
 
 /*
@@ -633,13 +633,13 @@ __attribute__((noinline)) int go_of_thread(struct abi_sample *sample) {
         if (((const volatile struct go_process *)process)->generation != sample->generation)
                 return -1;
         sample->attributes_size = end == GO_END_READ ? (uint16_t)state->size : 0;
-        counters->values[COUNTER_GO_LEFT_OUT] += state->n_left_out;
+        counters_count(counters, COUNTER_GO_LEFT_OUT, state->n_left_out);
         if (end == GO_END_READ)
-                counters->values[COUNTER_GO_READ]++;
+                counters_count(counters, COUNTER_GO_READ, 1);
         else if (end == GO_END_NONE)
-                counters->values[COUNTER_GO_NONE]++;
+                counters_count(counters, COUNTER_GO_NONE, 1);
         else
-                counters->values[COUNTER_GO_UNREADABLE]++;
+                counters_count(counters, COUNTER_GO_UNREADABLE, 1);
         return (int)end;
 }
 
@@ -671,7 +671,7 @@ __attribute__((noinline)) int labels_of_thread(struct abi_sample *sample, uint64
                 return GO_END_UNREADABLE;
         end = go_read_custom(state, labels);
         sample->attributes_size = end == GO_END_READ ? (uint16_t)state->size : 0;
-        counters->values[COUNTER_CUSTOM_LABELS_LEFT_OUT] += state->n_left_out;
+        counters_count(counters, COUNTER_CUSTOM_LABELS_LEFT_OUT, state->n_left_out);
         return (int)end;
 }
 
@@ -701,8 +701,8 @@ static __attribute__((noinline)) void probes_count(const struct rules *rules) {
 
         if (!counters)
                 return;
-        counters->values[COUNTER_RETURN_PROBES] += rules->probes.n;
-        counters->values[COUNTER_RETURN_PROBES_LOST] += rules->probes.n_lost;
+        counters_count(counters, COUNTER_RETURN_PROBES, rules->probes.n);
+        counters_count(counters, COUNTER_RETURN_PROBES_LOST, rules->probes.n_lost);
 }
 
 /* Walks by rows. If its nodes are replaced under it, only the interrupted pc is sure. */
@@ -809,7 +809,7 @@ static __always_inline uint64_t attributes_part(struct scratch *scratch, uint64_
             !bpf_probe_read_user(scratch->frames + n_frames, size, (const void *)scratch->attributes_address))
                 return (size + 7) & ~7ULL;
         scratch->sample.attributes_size = 0;
-        counters->values[COUNTER_CONTEXT_ATTRIBUTES_UNREADABLE]++;
+        counters_count(counters, COUNTER_CONTEXT_ATTRIBUTES_UNREADABLE, 1);
         return 0;
 }
 
