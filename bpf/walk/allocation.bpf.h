@@ -15,8 +15,8 @@
  * A probe is a place of a file, so processes that are no targets come here as well, and leave at once.
  *
  * The kernel runs a program at a probe while other threads may take the CPU. So it notes that it uses the
- * CPU's working memory, which is its own: what comes meanwhile is left out and counted. A tick may come in
- * between, too, and has other memory.
+ * CPU's working memory, which is its own: what comes meanwhile is left out and counted. Only an allocation of
+ * a target within its budget gets that far. A tick may come in between, too, and has other memory.
  *
  * A target may hit its probe as often as it likes, with any arguments. A process has ALLOC_PROCESS_BUDGET of
  * them a second, and a CPU ALLOC_CPU_BUDGET, so that the ring is there for the ticks of others; values are
@@ -148,26 +148,25 @@ static __always_inline void alloc_emit(struct scratch *scratch, struct counters 
                 counters_add(COUNTER_ALLOCATIONS);
 }
 
-/* Return: false = the process is no target. */
-static __always_inline bool alloc_is_target(struct task_struct *task, struct scratch *scratch) {
+/* Return: NULL = the process is no target. */
+static __always_inline const struct abi_process *alloc_target(struct task_struct *task,
+                                                              struct identity *identity) {
         const struct abi_process *row;
 
-        if (!identity_read(task, &scratch->identity))
-                return false;
-        row = bpf_map_lookup_elem(&processes, &scratch->identity.tgid);
-        return row && row->state == ABI_STATE_TARGET &&
-                select_copy(row, scratch->identity.start_time_ns, &scratch->process);
+        if (!identity_read(task, identity))
+                return NULL;
+        row = bpf_map_lookup_elem(&processes, &identity->tgid);
+        return row && row->state == ABI_STATE_TARGET && select_is_start(row, identity->start_time_ns) ? row
+                                                                                                   : NULL;
 }
 
-static __always_inline void alloc_take(struct task_struct *task, const struct alloc_probe *probe,
-                                       struct alloc_state *state, struct scratch *scratch,
-                                       struct counters *counters) {
-        if (!alloc_is_target(task, scratch))
+/* @row: may be another process' by now. */
+static __always_inline void alloc_take(struct task_struct *task, const struct abi_process *row,
+                                       const struct alloc_probe *probe, struct alloc_state *state,
+                                       struct scratch *scratch, struct counters *counters) {
+        if (!select_copy(row, scratch->identity.start_time_ns, &scratch->process) ||
+            scratch->process.state != ABI_STATE_TARGET)
                 return;
-        if (!alloc_admit(state, scratch->identity.tgid)) {
-                counters_add(COUNTER_ALLOCATIONS_BUDGET);
-                return;
-        }
         record_begin(&scratch->sample, task, &scratch->identity, &scratch->process, identity_innermost(task));
         scratch->sample.n_kernel = 0;
         scratch->sample.is_copied = 0;
@@ -190,14 +189,24 @@ int allocation(void *context) {
         struct alloc_state *state = bpf_map_lookup_elem(&alloc_states, &zero);
         struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
         struct counters *counters = counters_get();
+        const struct abi_process *row;
+        struct identity identity = {};
 
         if (!probe || !state || !scratch || !counters)
                 return 0;
+        row = alloc_target(task, &identity);
+        if (!row)
+                return 0;
+        if (!alloc_admit(state, identity.tgid)) {
+                counters_add(COUNTER_ALLOCATIONS_BUDGET);
+                return 0;
+        }
         if (__sync_val_compare_and_swap(&state->is_used, 0, 1)) {
                 counters_add(COUNTER_ALLOCATIONS_NESTED);
                 return 0;
         }
-        alloc_take(task, probe, state, scratch, counters);
+        scratch->identity = identity;
+        alloc_take(task, row, probe, state, scratch, counters);
         __sync_val_compare_and_swap(&state->is_used, 1, 0);
         return 0;
 }
