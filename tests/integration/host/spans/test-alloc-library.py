@@ -5,6 +5,7 @@ readelf reads them."""
 import os
 import re
 import shutil
+import struct
 import sys
 
 import tap
@@ -31,6 +32,14 @@ print(subprocess.run([sys.executable, "-c", "print(sum(map(len, [b'x' * n for n 
                      capture_output=True, check=True).stdout)
 ends.set()
 [thread.join() for thread in threads]
+"""
+
+
+# More live allocations than the table takes
+FULL = """
+import ctypes
+live = [bytes(600) for _ in range(100000)]
+print(ctypes.c_uint64.in_dll(ctypes.CDLL(None), "spanprof_alloc_untold").value > 10000)
 """
 
 
@@ -61,18 +70,31 @@ class AllocLibrary(tap.TestCase):
         self.check_notes(stripped)
 
     def beside(self, *argv, **more):
-        """Output of a program without the library and with it: with the usual draws, and with each allocation."""
+        """Output of a program without the library and with it: with the usual draws, and with each allocation
+        told."""
         plain = self.run_command(argv, env={**os.environ, "LC_ALL": "C"}, **more)
-        for mean in None, "1":
-            env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "LC_ALL": "C"}
-            if mean:
-                env["SPANPROF_ALLOC_BYTES"] = mean
+        for library, draws in (LIBRARY, {}), (self.watched(), {"SPANPROF_ALLOC_BYTES": "1"}):
+            env = {**os.environ, "LD_PRELOAD": str(library), "LC_ALL": "C", **draws}
             told = self.run_command(argv, env=env, **more)
             self.assertEqual((told.stdout, told.stderr), (plain.stdout, plain.stderr))
+
+    def watched(self):
+        """A copy whose semaphores are raised in the file: as if somebody looked, from each program's begin on."""
+        path = self.directory() / "watched.so"
+        file = bytearray(LIBRARY.read_bytes())
+        sections = self.run_command(["readelf", "--sections", "--wide", LIBRARY]).stdout
+        offset, size = (int(text, 16) for text in
+                        re.search(r"\] \.probes +PROGBITS +[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+)", sections).groups())
+        self.assertEqual((size, file[offset:offset + size]), (4, bytes(4)))
+        file[offset:offset + size] = struct.pack("<2H", 1, 1)
+        path.write_bytes(file)
+        return path
 
     def test_programs_go_on_as_they_are(self):
         self.beside("sh", "-c", "ls /usr/bin | sort --parallel=2 -S 1M | md5sum")
         self.beside(sys.executable, "-c", FORKS)
+        self.assertEqual(self.run_command([sys.executable, "-c", FULL], env={
+            **os.environ, "LD_PRELOAD": str(self.watched()), "SPANPROF_ALLOC_BYTES": "1"}).stdout, "True\n")
         # it preloads nothing itself, and ends at once
         self.beside("true")
 
