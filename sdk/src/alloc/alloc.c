@@ -70,6 +70,13 @@ enum {
         ARENA_ALIGNMENT = 16,
 };
 
+/* calloc(), memalign() and posix_memalign() of musl call malloc() or aligned_alloc(), which tell then. */
+#ifdef __GLIBC__
+#define CALLS_OTHERS 0
+#else
+#define CALLS_OTHERS 1
+#endif
+
 typedef _Atomic(uintptr_t) Bucket[N_WAYS];
 
 /* Where who looks from outside counts; probe.h has why. The section is the one of <sys/sdt.h>. */
@@ -448,8 +455,8 @@ EXPORT void ALLOC_NAME(free)(void *pointer) {
 EXPORT void *ALLOC_NAME(calloc)(size_t n, size_t size) {
         size_t bytes;
 
-        return __builtin_mul_overflow(n, size, &bytes) || passes(bytes) ? next_calloc(n, size)
-                                                                        : draw_calloc(n, size);
+        return CALLS_OTHERS || __builtin_mul_overflow(n, size, &bytes) || passes(bytes)
+                ? next_calloc(n, size) : draw_calloc(n, size);
 }
 
 /* The old memory is of the arena: the new one is of the allocator. */
@@ -481,10 +488,10 @@ EXPORT void *ALLOC_NAME(aligned_alloc)(size_t alignment, size_t size) {
 }
 
 EXPORT void *ALLOC_NAME(memalign)(size_t alignment, size_t size) {
-        return passes(size) ? next_memalign(alignment, size) : draw_memalign(alignment, size);
+        return CALLS_OTHERS || passes(size) ? next_memalign(alignment, size) : draw_memalign(alignment, size);
 }
 
 EXPORT int ALLOC_NAME(posix_memalign)(void **pointerp, size_t alignment, size_t size) {
-        return passes(size) ? next_posix_memalign(pointerp, alignment, size)
-                            : draw_posix_memalign(pointerp, alignment, size);
+        return CALLS_OTHERS || passes(size) ? next_posix_memalign(pointerp, alignment, size)
+                                            : draw_posix_memalign(pointerp, alignment, size);
 }
