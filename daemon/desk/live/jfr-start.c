@@ -13,6 +13,9 @@
  * and the root of the JVM, and becomes its user: so no path that is not the JVM's can be reached by links in
  * its /tmp, and it may do nothing that the JVM itself may not do. It waits for a byte, or for the end of this
  * program, stops the recording and ends. What it reads has a cap and a time.
+ *
+ * A JVM may take JFR.start long after it was sent, and commands are taken in turn. So JFR.stop follows it in
+ * any case, also where no answer came: no child is killed that may have sent it.
  */
 #include "desk/live/jfr-start.h"
 
@@ -214,6 +217,7 @@ static bool enter_root(pid_t pid, Said *said) {
 static bool become(const Target *target, Said *said) {
         if (!enter_root(target->pid, said))
                 return false;
+        prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
         if (geteuid() == target->uid && geteuid())
                 return true;
         if (setgroups(0, NULL) < 0 || setresgid(target->gid, target->gid, target->gid) < 0 ||
@@ -318,7 +322,7 @@ static const char *ask_first(const Target *target, char answer[MAX_ANSWER], Said
 
 /* ---- the child ---- */
 
-/* Return: whether there is something to stop. */
+/* Return: whether there may be something to stop, also where said->is_bad. */
 static bool start(const Target *target, pid_t parent, Said *said) {
         char answer[MAX_ANSWER], command[512];
         const char *text = ask_first(target, answer, said);
@@ -335,11 +339,11 @@ static bool start(const Target *target, pid_t parent, Said *said) {
                  "+jdk.ObjectAllocationSample#throttle=150/s +jdk.ObjectAllocationSample#stackTrace=true",
                  (int)parent);
         text = ask_anew(target, command, answer, said);
-        if (!text)
-                return false;
-        if (!strstr(text, "Started recording"))
+        if (text && !strstr(text, "Started recording"))
                 return refuse(said, "it starts no recording (JDK 17 and newer do): %.200s", text);
-        snprintf(said->text, sizeof(said->text), "a recording of allocations is started, and stopped at the end");
+        if (text)
+                snprintf(said->text, sizeof(said->text),
+                         "a recording of allocations is started, and stopped at the end");
         return true;
 }
 
@@ -361,16 +365,18 @@ static _Noreturn void run_child(int fd, uint32_t pid, pid_t parent) {
         static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE };
         Target target = { .pid = (pid_t)pid };
         Said said = { 0 };
-        bool has_started;
+        bool has_asked;
         char byte;
 
         for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
                 signal(ignored[i], SIG_IGN);
-        has_started = read_target(&target, &said) && become(&target, &said) && start(&target, parent, &said);
+        /* a file of a target may never answer; behind become() each step has its time */
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        has_asked = read_target(&target, &said) && become(&target, &said) && start(&target, parent, &said);
         say(fd, &said);
-        if (!has_started)
+        if (!has_asked)
                 _exit(0);
-        while (read(fd, &byte, 1) < 0 && errno == EINTR)
+        while (!said.is_bad && read(fd, &byte, 1) < 0 && errno == EINTR)
                 continue;
         said = (Said){ 0 };
         stop(&target, parent, &said);
@@ -415,14 +421,14 @@ static bool hear(const Child *child, Said *said) {
         return heard;
 }
 
-static void end_child(Child *child, bool kills) {
+/* Without its socket it ends by itself, when it has stopped what it may have started. */
+static void end_child(Child *child, bool waits) {
         if (child->socket < 0)
                 return;
         closep(&child->socket);
         child->socket = -1;
-        if (kills)
-                kill(child->pid, SIGKILL);
-        waitpid(child->pid, NULL, 0);
+        if (waits)
+                waitpid(child->pid, NULL, 0);
 }
 
 static void stop_child(Child *child) {
@@ -430,29 +436,28 @@ static void stop_child(Child *child) {
         bool heard;
 
         if (child->socket < 0 || send(child->socket, "s", 1, MSG_NOSIGNAL) != 1) {
-                end_child(child, false);
+                end_child(child, true);
                 return;
         }
         heard = hear(child, &said);
         if (said.is_bad)
                 log_warning("process %" PRIu32 ": %s", child->target, said.text);
-        end_child(child, !heard);
+        end_child(child, heard);
 }
 
 static int start_child(Child *child, uint32_t pid) {
         int r = fork_child(child, pid);
-        bool heard;
         Said said;
 
         if (r)
                 return r;
-        heard = hear(child, &said);
+        hear(child, &said);
         if (said.is_bad)
                 log_error("--jfr: process %" PRIu32 ": %s", pid, said.text);
         else
                 log_notice("process %" PRIu32 ": %s", pid, said.text);
         if (said.is_bad)
-                end_child(child, !heard);
+                end_child(child, false);
         return said.is_bad ? JFR_START_E_REFUSED : 0;
 }
 

@@ -43,6 +43,31 @@ else:
 sys.stdin.read()
 """
 
+# a JVM's attach socket, at which nothing but JFR.check has an answer; it prints commands, and capabilities of
+# who asks
+SILENT = """
+import mmap, os, socket, struct, sys
+with open(sys.argv[1], "r+b") as file:
+    code = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+server = socket.socket(socket.AF_UNIX)
+server.bind(f"/tmp/.java_pid{os.getpid()}")
+server.listen()
+print("ready", flush=True)
+while True:
+    connection, _ = server.accept()
+    words = b""
+    while words.count(0) < 5:
+        words += connection.recv(4096)
+    command = words.split(bytes(1))[2].decode()
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    with open(f"/proc/{pid}/status") as file:
+        rights = [line.split()[1] for line in file if line.startswith(("CapPrm:", "CapEff:"))]
+    print(command, "by", *rights, flush=True)
+    if command == "JFR.check":
+        connection.sendall(b"0\\nNo available recordings.")
+    connection.close()
+"""
+
 
 def known(samples):
     """Exceptions of the victim's own class, by its function that throws."""
@@ -171,6 +196,22 @@ class Recordings(session.NamingCase):
             self.assertIsNone(child.process.poll(), says)
             child.process.kill()
             child.wait(60)
+
+    def test_a_start_without_an_answer_is_followed_by_a_stop(self):
+        """It may be taken all the same."""
+        code = self.directory() / "libjvm.so"
+        code.write_bytes(bytes(4096))
+        child = self.spawn([sys.executable, "-c", SILENT, code], stdin=subprocess.PIPE)
+        self.addCleanup(pathlib.Path(f"/tmp/.java_pid{child.pid}").unlink, missing_ok=True)
+        child.wait_for("ready")
+        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(child.pid), "-o",
+                               self.directory() / "ours.pb"])
+        self.assertNotEqual(recorder.wait(120), 0)
+        self.assertIn("it does not answer", recorder.err)
+        child.wait_for(rf"JFR\.stop name=spanprof-{recorder.pid} by")
+        self.assertIn(f"JFR.start name=spanprof-{recorder.pid} ", child.out)
+        child.process.kill()
+        child.wait(60)
 
     def test_what_records_already_is_left_alone(self):
         victim = self.spawn(self.java(), stdin=subprocess.PIPE)
