@@ -10,8 +10,9 @@
  *     "1\0" "jcmd\0" "JFR.start name=…\0" "\0" "\0"   ─▶ "0\n" text
  *
  * For each JVM a child does this, before the session has its filter of system calls. It goes into the mounts
- * and the root of the JVM, and becomes its user: so no path that is not the JVM's can be reached by links in
- * its /tmp, and it may do nothing that the JVM itself may not do. It waits for a byte, or for the end of this
+ * and the root of the JVM, becomes its user and drops all capabilities, also where that user is root: so no
+ * path that is not the JVM's can be reached by links in its /tmp, and it may do no more in there than that
+ * user without capabilities. It waits for a byte, or for the end of this
  * program, stops the recording and ends. What it reads has a cap and a time.
  *
  * A JVM may take JFR.start long after it was sent, and commands are taken in turn. So JFR.stop follows it in
@@ -39,6 +40,7 @@
 #include <unistd.h>
 
 #include "core/base/file/file.h"
+#include "core/base/sandbox/rights.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
@@ -214,16 +216,20 @@ static bool enter_root(pid_t pid, Said *said) {
         return true;
 }
 
+/* Root too has no capability behind it. And its memory, a copy of ours, is not for others of that user. */
 static bool become(const Target *target, Said *said) {
+        int r;
+
         if (!enter_root(target->pid, said))
                 return false;
-        prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
-        if (geteuid() == target->uid && geteuid())
-                return true;
-        if (setgroups(0, NULL) < 0 || setresgid(target->gid, target->gid, target->gid) < 0 ||
-            setresuid(target->uid, target->uid, target->uid) < 0)
+        if ((!geteuid() || geteuid() != target->uid) &&
+            (setgroups(0, NULL) < 0 || setresgid(target->gid, target->gid, target->gid) < 0 ||
+             setresuid(target->uid, target->uid, target->uid) < 0))
                 return refuse(said, "its user cannot be taken on: %s", strerror(errno));
-        return true;
+        prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        r = rights_drop(NULL, 0);
+        return r ? refuse(said, "our rights cannot be given up: %s", strerror(-r)) : true;
 }
 
 /* ---- the socket ---- */

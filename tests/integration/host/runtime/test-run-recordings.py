@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -210,6 +211,7 @@ class Recordings(session.NamingCase):
         self.assertIn("it does not answer", recorder.err)
         child.wait_for(rf"JFR\.stop name=spanprof-{recorder.pid} by")
         self.assertIn(f"JFR.start name=spanprof-{recorder.pid} ", child.out)
+        self.assertEqual(set(re.findall(r" by (.*)", child.out)), {"0000000000000000 0000000000000000"})
         child.process.kill()
         child.wait(60)
 
