@@ -43,7 +43,7 @@ GROUPS = {
     "desk/folded": {"core/base", "core/profile", "desk/convert"},
     "desk/jfr": {"core/base", "core/jfr", "desk/convert"},
     "desk/live": {"core/base", "core/profile", "desk/cli", "desk/convert", "desk/page", "desk/report",
-        "host/cli", "host/runtime", "host/sampling", "host/service"},
+        "host/cli", "host/jfr", "host/runtime", "host/sampling", "host/service"},
     "desk/page": {"core/base", "core/profile", "core/symbol", "desk/convert", "desk/report"},
     "desk/pprof": {"core/base", "core/profile", "desk/convert"},
     "desk/receive": {"core/base", "core/profile"},

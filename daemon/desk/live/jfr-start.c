@@ -5,6 +5,7 @@
  * it when a file .attach_pidN is there and SIGQUIT comes. Without that file the signal makes it print its
  * threads, and where the JVM does not catch it, it ends the process: then none is sent.
  *
+ *     an open chunk (host/jfr/jfr-find.c)             ─▶ it records already: nothing is asked
  *     touch /tmp/.attach_pid7, SIGQUIT ─▶ /tmp/.java_pid7 is listened at
  *     "1\0" "jcmd\0" "JFR.check\0" "\0" "\0"          ─▶ "0\n" text     something is recorded: that is all
  *     "1\0" "jcmd\0" "JFR.start name=…\0" "\0" "\0"   ─▶ "0\n" text
@@ -45,6 +46,7 @@
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
+#include "host/jfr/jfr-find.h"
 
 enum {
         MAX_TEXT = 400,
@@ -59,7 +61,7 @@ enum {
 
 /* Words of a child: of the start, and of the stop. */
 typedef struct Said {
-        int32_t is_bad;
+        int32_t is_bad, is_no_jvm;
         char text[MAX_TEXT];
 } Said;
 
@@ -91,10 +93,22 @@ const char *jfr_start_answer(const char *data, size_t size) {
         return end && end == data + 1 && *data == '0' ? end + 1 : NULL;
 }
 
-int jfr_start_is_disabled(const char *texts, size_t size) {
+/* An argument, or a variable that a JVM takes arguments from. */
+static bool disables(const char *text) {
+        static const char *const names[] = { "JAVA_TOOL_OPTIONS=", "JDK_JAVA_OPTIONS=", "_JAVA_OPTIONS=" };
         static const char word[] = "-XX:+DisableAttachMechanism";
+        bool is_read = false;
 
-        return memmem(texts, size, word, sizeof(word) - 1) != NULL;
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                is_read |= !strncmp(text, names[i], strlen(names[i]));
+        return is_read ? strstr(text, word) != NULL : !strcmp(text, word);
+}
+
+int jfr_start_is_disabled(const char *texts, size_t size) {
+        for (size_t at = 0; at < size; at += strlen(texts + at) + 1)
+                if (disables(texts + at))
+                        return 1;
+        return 0;
 }
 
 /* ---- who it is ---- */
@@ -159,6 +173,7 @@ static bool is_disabled(pid_t pid) {
         return is;
 }
 
+/* Return: whether it is to be asked. */
 static bool read_target(Target *target, Said *said) {
         _cleanup_(freep) char *status = NULL;
         uint64_t uid, gid, inner, caught;
@@ -177,8 +192,15 @@ static bool read_target(Target *target, Said *said) {
         target->gid = (gid_t)gid;
         target->inner_pid = (pid_t)inner;
         target->catches_quit = caught >> (SIGQUIT - 1) & 1;
+        if (jfr_find_is_recording(target->pid)) {
+                snprintf(said->text, sizeof(said->text),
+                         "it records already: that is read, and nothing is started");
+                return false;
+        }
+        said->is_no_jvm = 1;
         if (!has_libjvm(target->pid))
                 return refuse(said, "it is no JVM: no libjvm.so is mapped in it, or we may not see that");
+        said->is_no_jvm = 0;
         if (is_disabled(target->pid))
                 return refuse(said, "its attach socket is switched off (-XX:+DisableAttachMechanism)");
         return true;
@@ -252,15 +274,24 @@ static int connect_to(const Target *target) {
         return r;
 }
 
+/* A file that the JVM takes for one: of a tool that asks as well, or was killed. */
+static bool is_asked_already(const char *path) {
+        struct stat st;
+
+        return !lstat(path, &st) && S_ISREG(st.st_mode) && (!st.st_uid || st.st_uid == geteuid());
+}
+
 /* Has the JVM make its socket, and connects. Return: the socket; -errno. */
 static int wake_and_connect(const Target *target) {
         uint64_t end_ns = clock_monotonic_ns() + ATTACH_MS * NS_PER_MS;
         char path[64];
         int fd, r = -ETIMEDOUT;
+        bool is_made;
 
         snprintf(path, sizeof(path), "/tmp/.attach_pid%d", (int)target->inner_pid);
         fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
+        is_made = fd >= 0;
+        if (!is_made && (errno != EEXIST || !is_asked_already(path)))
                 return -errno;
         closep(&fd);
         if (syscall(SYS_pidfd_send_signal, target->pidfd, SIGQUIT, NULL, 0) < 0)
@@ -271,7 +302,8 @@ static int wake_and_connect(const Target *target) {
                 if (fd >= 0)
                         r = fd;
         }
-        unlink(path);
+        if (is_made)
+                unlink(path);
         return r;
 }
 
@@ -337,7 +369,7 @@ static bool start(const Target *target, pid_t parent, Said *said) {
                 return false;
         if (!strstr(text, "No available recordings")) {
                 snprintf(said->text, sizeof(said->text),
-                         "it records already: that is read, and nothing is started");
+                         "it records already, but we see no file of it: nothing is started");
                 return false;
         }
         snprintf(command, sizeof(command),
@@ -451,13 +483,18 @@ static void stop_child(Child *child) {
         end_child(child, heard);
 }
 
-static int start_child(Child *child, uint32_t pid) {
+/* Return: 0, JFR_START_E_*, -errno. */
+static int start_child(Child *child, uint32_t pid, bool is_alone) {
         int r = fork_child(child, pid);
         Said said;
 
         if (r)
                 return r;
-        hear(child, &said);
+        if (hear(child, &said) && said.is_no_jvm && !is_alone) {
+                log_warning("--jfr: process %" PRIu32 ": %s", pid, said.text);
+                end_child(child, true);
+                return JFR_START_E_NONE;
+        }
         if (said.is_bad)
                 log_error("--jfr: process %" PRIu32 ": %s", pid, said.text);
         else
@@ -469,6 +506,7 @@ static int start_child(Child *child, uint32_t pid) {
 
 int jfr_start_new(JfrStart **startp, const uint32_t *pids, size_t n_pids) {
         _cleanup_(jfr_start_freep) JfrStart *start = NULL;
+        size_t n_none = 0;
         int r = 0;
 
         start = calloc(1, sizeof(*start) + n_pids * sizeof(start->children[0]));
@@ -478,7 +516,9 @@ int jfr_start_new(JfrStart **startp, const uint32_t *pids, size_t n_pids) {
         for (size_t i = 0; i < n_pids && !r; i++) {
                 start->children[i].socket = -1;
                 start->n = i + 1;
-                r = start_child(&start->children[i], pids[i]);
+                r = start_child(&start->children[i], pids[i], n_pids == 1);
+                if (r == JFR_START_E_NONE && ++n_none < n_pids)
+                        r = 0;
         }
         if (r)
                 return r < 0 ? error_fold(r) : r;

@@ -18,11 +18,13 @@ typedef struct JfrStart JfrStart;
 enum {
         _JFR_START_E_SUCCESS,
         JFR_START_E_REFUSED,            /* a JVM cannot be asked, or refuses; a line was logged */
+        JFR_START_E_NONE,               /* none of them is a JVM; lines were logged */
 };
 
 /*
- * Starts a recording in each of the processes, but in those that have one. For a program with one thread.
- * Return: 0, JFR_START_E_REFUSED (those that were started have been stopped), -errno.
+ * Starts a recording in each of the processes, but in those that have one, and of several those that are no
+ * JVM. For a program with one thread.
+ * Return: 0, JFR_START_E_* (those that were started have been stopped), -errno.
  */
 int jfr_start_new(JfrStart **startp, const uint32_t *pids, size_t n_pids);
 
@@ -35,5 +37,8 @@ DEFINE_CLEANUP(JfrStart, jfr_start_free)
 /* Pure. Text of an answer to @data, @size bytes of it: `0\nStarted recording 1.`; NULL = it says that it failed. */
 const char *jfr_start_answer(const char *data, size_t size);
 
-/* Pure. Whether arguments or an environment, texts one behind the other, switch the attach socket off. */
+/*
+ * Pure. Whether arguments or an environment switch the attach socket off: texts one behind the other, of
+ * @size bytes, with a NUL behind. Of an environment the variables count that a JVM reads.
+ */
 int jfr_start_is_disabled(const char *texts, size_t size);

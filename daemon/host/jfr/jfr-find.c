@@ -221,3 +221,11 @@ int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, const JfrL
         free(search);
         return r < 0 ? error_fold(r) : r ? JFR_FIND_E_NONE : (int)result;
 }
+
+bool jfr_find_is_recording(pid_t pid) {
+        Search search = { .pid = pid, .known.fd = -1, .found.fd = -1, .rank = RANK_NONE };
+        int r = search_here(&search);
+
+        closep(&search.found.fd);
+        return !r;
+}

@@ -58,3 +58,6 @@ bool jfr_lefts_take(JfrLefts *lefts, const JfrFile *file, JfrLeft *left);
  */
 int jfr_find(pid_t pid, uint64_t start_time_ns, const JfrFile *known, const JfrLefts *lefts,
              JfrFile *file);
+
+/* Whether it has one that we may read. Not bounded: for a child that may hang. */
+bool jfr_find_is_recording(pid_t pid);

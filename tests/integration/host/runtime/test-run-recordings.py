@@ -44,16 +44,19 @@ else:
 sys.stdin.read()
 """
 
-# a JVM's attach socket, at which nothing but JFR.check has an answer; it prints commands, and capabilities of
-# who asks
+# a JVM's attach socket, made at SIGQUIT, at which nothing but JFR.check has an answer; it prints commands,
+# and capabilities of who asks
 SILENT = """
-import mmap, os, socket, struct, sys
+import mmap, os, signal, socket, struct, sys
 with open(sys.argv[1], "r+b") as file:
     code = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+signal.signal(signal.SIGQUIT, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGQUIT])
+print("ready", flush=True)
+signal.sigwait([signal.SIGQUIT])
 server = socket.socket(socket.AF_UNIX)
 server.bind(f"/tmp/.java_pid{os.getpid()}")
 server.listen()
-print("ready", flush=True)
 while True:
     connection, _ = server.accept()
     words = b""
@@ -199,12 +202,15 @@ class Recordings(session.NamingCase):
             child.wait(60)
 
     def test_a_start_without_an_answer_is_followed_by_a_stop(self):
-        """It may be taken all the same."""
+        """It may be taken all the same. A file of another tool that asked is used, and stays."""
         code = self.directory() / "libjvm.so"
         code.write_bytes(bytes(4096))
         child = self.spawn([sys.executable, "-c", SILENT, code], stdin=subprocess.PIPE)
         self.addCleanup(pathlib.Path(f"/tmp/.java_pid{child.pid}").unlink, missing_ok=True)
         child.wait_for("ready")
+        stale = pathlib.Path(f"/tmp/.attach_pid{child.pid}")
+        stale.touch()
+        self.addCleanup(stale.unlink)
         recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(child.pid), "-o",
                                self.directory() / "ours.pb"])
         self.assertNotEqual(recorder.wait(120), 0)
@@ -252,6 +258,22 @@ class Recordings(session.NamingCase):
                            stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
+
+    def test_what_cannot_be_asked_is_read_all_the_same(self):
+        """… if it records already; and of several, one may be no JVM."""
+        none = self.spawn(["sleep", "600"])
+        child = self.pretend(100)
+        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(none.pid), "-p", str(child.pid), "-o",
+                               self.directory() / "ours.pb"])
+        recorder.wait_for(f"process {none.pid}: it is no JVM")
+        recorder.wait_for(f"process {child.pid}: it records already")
+        recorder.wait_for("chosen: 2 processes")
+        recorder.process.send_signal(signal.SIGINT)
+        recorder.wait(120)
+        child.process.stdin.close()
+        child.wait(60)
+        none.process.kill()
+        none.wait(60)
 
     def test_more_processes_than_there_is_room_for(self):
         """Those of another control group are read all the same: theirs is counted as no recording."""
