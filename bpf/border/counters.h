@@ -871,7 +871,7 @@
         X(RECORDING_SAMPLES, "recording_samples_total", "result=\"read\"", \
           "samples that were read of recordings of JVMs, with --jfr; one may stand for several events") \
         X(RECORDING_SAMPLES_LOST, "recording_samples_total", "result=\"lost\"", \
-          "the same that found no room in an answer of a worker, or in the window") \
+          "the same that found no room in an answer of a worker or in the window, or came in a refused one") \
         X(RECORDING_SAMPLES_GONE, "recording_samples_total", "result=\"gone\"", \
           "the same of processes that were forgotten before they were read") \
         X(RECORDINGS_UNREADABLE, "recordings_unreadable_total", "", \

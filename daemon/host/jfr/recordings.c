@@ -476,12 +476,22 @@ static void give_up(Recorded *recorded, bool bad, uint64_t now_ns) {
         recorded->due_ns = now_ns;
 }
 
+/* Those that are not asked for again. Another file's answer is: it is read from its begin. */
+static uint64_t lost_with(const Recordings *recordings, const Recorded *recorded, bool bad) {
+        const JfrTailSaid *said = &recordings->said;
+
+        if (bad)
+                return recordings->has_head && recorded->n_failed + 1 >= MAX_TRIES ? said->n_events : 0;
+        return is_another(recorded, said) ? 0 : said->n_lost;
+}
+
 /* @bad: the worker has failed, or its answer was refused. */
 static void end_answer(Recordings *recordings, bool bad) {
         Recorded *recorded = find(recordings, recordings->asked);
         const JfrTailSaid *said = &recordings->said;
         uint64_t now_ns = clock_monotonic_ns();
 
+        stat_add(COUNTER_RECORDING_SAMPLES_LOST, lost_with(recordings, recorded, bad));
         recordings->is_asked = false;
         free(recordings->data);
         recordings->data = NULL;
@@ -491,7 +501,6 @@ static void end_answer(Recordings *recordings, bool bad) {
                 give_up(recorded, bad, now_ns);
         else
                 plan(recorded, said, now_ns);
-        stat_add(COUNTER_RECORDING_SAMPLES_LOST, bad ? 0 : said->n_lost);
 }
 
 static int take_head(Recordings *recordings) {

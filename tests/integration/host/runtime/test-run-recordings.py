@@ -319,12 +319,14 @@ class Recordings(session.NamingCase):
     def test_events_that_are_still_to_come_are_refused(self):
         child = self.pretend(0, data=[self.chunk(400, YEAR_2200_NS)])
         run, wait = self.start_counted("--pid", child.pid, "--jfr")
-        wait(1, "spanprof_recordings_unreadable_total")
+        wait(200, "spanprof_recording_samples_total", result="lost")
         result = run.stop()
         child.process.stdin.close()
         child.wait(60)
         self.assertEqual(result.recorded, [])
         self.assertEqual(result.counter("recording_samples_total", "read"), 0)
+        self.assertEqual(result.counter("recording_samples_total", "lost"), 200)
+        self.assertEqual(result.counter("recordings_unreadable_total"), 2)
 
 
 if __name__ == "__main__":
