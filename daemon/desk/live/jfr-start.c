@@ -11,10 +11,10 @@
  *     "1\0" "jcmd\0" "JFR.start name=…\0" "\0" "\0"   ─▶ "0\n" text
  *
  * For each JVM a child does this, before the session has its filter of system calls. It goes into the mounts
- * and the root of the JVM, becomes its user and drops all capabilities, also where that user is root: so no
- * path that is not the JVM's can be reached by links in its /tmp, and it may do no more in there than that
- * user without capabilities. It waits for a byte, or for the end of this
- * program, stops the recording and ends. What it reads has a cap and a time.
+ * and the root of the JVM, becomes its user and drops all capabilities, also where that user is root. So no
+ * path that is not the JVM's can be reached by links in its /tmp, and it may do no more there than that user
+ * without capabilities. It waits for a byte, or for the end of this program, stops the recording and ends.
+ * What it reads has a cap and a time.
  *
  * A JVM may take JFR.start long after it was sent, and commands are taken in turn. So JFR.stop follows it in
  * any case, also where no answer came: no child is killed that may have sent it.
