@@ -17,7 +17,8 @@
  * What it reads has a cap and a time.
  *
  * A JVM may take JFR.start long after it was sent, and commands are taken in turn. So JFR.stop follows it in
- * any case, also where no answer came: no child is killed that may have sent it.
+ * any case, also where no answer came, or half of one (JDK 25 sends `0\n` ahead): no child is killed that may
+ * have sent it.
  */
 #include "desk/live/jfr-start.h"
 
@@ -367,6 +368,8 @@ static bool start(const Target *target, pid_t parent, Said *said) {
 
         if (!text)
                 return false;
+        if (!*text)
+                return refuse(said, "it does not answer at its attach socket");
         if (!strstr(text, "No available recordings")) {
                 snprintf(said->text, sizeof(said->text),
                          "it records already, but we see no file of it: nothing is started");
@@ -378,8 +381,8 @@ static bool start(const Target *target, pid_t parent, Said *said) {
                  (int)parent);
         text = ask_anew(target, command, answer, said);
         if (text && !strstr(text, "Started recording"))
-                return refuse(said, "it starts no recording (JDK 17 and newer do): %.200s", text);
-        if (text)
+                refuse(said, "it starts no recording (JDK 17 and newer do): %.200s", text);
+        else if (text)
                 snprintf(said->text, sizeof(said->text),
                          "a recording of allocations is started, and stopped at the end");
         return true;
