@@ -56,11 +56,16 @@ static int second(Daemon *daemon) {
 
 static int flush(Daemon *daemon) {
         Recordings *recordings = daemon->stages.recordings;
-
         bool is_patient = daemon->sink && daemon->sink->has_one_window;
+        int r = 0;
 
+        /* a JVM that is told to stop takes the file away: it has to be open, also in the first second */
+        if (recordings && daemon->sink && daemon->sink->ending)
+                r = recordings_second(recordings);
         if (daemon->sink && daemon->sink->ending)
                 daemon->sink->ending(daemon->sink->userdata);
+        if (r)
+                return error_fold(r);
         return recordings ? recordings_finish(recordings, is_patient ? FINISH_PATIENT_NS : FINISH_NS) : 0;
 }
 
