@@ -171,7 +171,7 @@ class Recordings(session.NamingCase):
         recorder.wait_for("chosen: ")
         self.assertIn(f"name=spanprof-{recorder.pid}", self.jcmd(victim.pid))
         # some MB for each sample at the least; what was written last comes with the stop
-        self.tell(victim, "throw 200000")
+        self.tell(victim, "throw 500000")
         recorder.process.send_signal(signal.SIGINT)
         self.assertEqual(recorder.wait(120), 0, recorder)
         sums = {names: value for (kind, names), value in sums_of(output).items() if kind == "alloc_space"}
