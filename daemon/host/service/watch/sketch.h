@@ -35,7 +35,8 @@ typedef struct Sketch {
         uint32_t n_rows;
         uint32_t lost;                  /* samples of the largest function of this moment without a row */
         uint64_t open_ns;               /* time of the open block */
-        uint64_t serial;                /* number that its owner gives it */
+        uint64_t serial;                /* number that its owner gives it; */
+        uint64_t seen_s;                /* … and REALTIME of its last sample */
         uint32_t total[SKETCH_BLOCKS];  /* samples of all functions */
         uint32_t missed[SKETCH_BLOCKS]; /* a function without a row has no more than this */
         SketchRow rows[SKETCH_ROWS];

@@ -59,6 +59,7 @@ static void put_sketch(Text *text, const Sketch *sketch) {
         put_text(text, sketch->build);
         put(text, sketch->n_blocks);
         put(text, sketch->open_ns);
+        put(text, sketch->seen_s);
         put_numbers(text, sketch->total, sketch->n_blocks + 1);
         put_numbers(text, sketch->missed, sketch->n_blocks + 1);
         put(text, sketch->n_rows);
@@ -145,6 +146,7 @@ static void get_sketch(Cursor *cursor, Sketch *sketch) {
         cursor->failed |= !*sketch->build;
         sketch->n_blocks = (uint32_t)get(cursor, SKETCH_BLOCKS - 1);
         sketch->open_ns = get(cursor, INT64_MAX);
+        sketch->seen_s = get(cursor, INT64_MAX);
         get_numbers(cursor, sketch->total, sketch->n_blocks + 1, NULL);
         get_numbers(cursor, sketch->missed, sketch->n_blocks + 1, NULL);
         n_rows = (uint32_t)get(cursor, SKETCH_ROWS);

@@ -8,7 +8,8 @@
  *
  *     before      the last build           is fed on where it still runs (a canary, a way back)
  *     now         the one that runs        once both have enough: compared, once
- *     a third     takes the place of `now`, which becomes `before` if it has enough, or `before` has not
+ *     a third     takes the place of `now`, which becomes `before` if it has enough and is what ran last, or
+ *                 `before` has not enough
  *
  * The table has room for 64 services. When it is full, shares decide whose service gives way: that of the
  * control group with most, of its user with most, the one unseen for longest. Where all have one, one that
@@ -29,7 +30,10 @@
 #include "core/base/util/stat.h"
 #include "host/service/watch/watch-private.h"
 
-enum { UNSEEN_S = 3600 };
+enum {
+        UNSEEN_S = 3600,
+        BESIDE_S = 60,                  /* two builds seen within this ran beside each other */
+};
 
 #define MILLION 1e6
 
@@ -146,6 +150,14 @@ static int new_sketch(Watch *watch, const char *build, Sketch **sketchp) {
         return 0;
 }
 
+/* Whether the build before the next one is `now`, and not a `before` that has come back. */
+static bool is_last(const WatchService *service) {
+        const Sketch *before = service->before, *now = service->now;
+
+        return !before || !sketch_is_enough(before) ||
+                (sketch_is_enough(now) && before->seen_s <= now->seen_s + BESIDE_S);
+}
+
 /* A build that neither sketch is of. */
 static int begin_build(Watch *watch, WatchService *service, const char *build) {
         Sketch *sketch = NULL;
@@ -153,7 +165,7 @@ static int begin_build(Watch *watch, WatchService *service, const char *build) {
 
         if (r)
                 return r;
-        if (!service->before || sketch_is_enough(service->now) || !sketch_is_enough(service->before)) {
+        if (is_last(service)) {
                 free(service->before);
                 service->before = take(service->now);
         }
@@ -194,6 +206,7 @@ static int begin_service(Watch *watch, WatchService *like, const char *build, ui
 int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *serialp) {
         WatchService like = { .user = who->user, .pid = who->pid }, *service;
         char build[SKETCH_BUILD];
+        Sketch *sketch;
         int r = 0;
 
         snprintf(like.place, sizeof(like.place), "%s", who->place);
@@ -208,10 +221,11 @@ int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *seri
                 r = begin_build(watch, service, build);
         if (r)
                 return r;
-        service->seen_s = now_s;
+        sketch = strcmp(service->now->build, build) ? service->before : service->now;
+        service->seen_s = sketch->seen_s = now_s;
         service->pid = who->pid;
         watch->is_changed = true;
-        *serialp = strcmp(service->now->build, build) ? service->before->serial : service->now->serial;
+        *serialp = sketch->serial;
         return 0;
 }
 

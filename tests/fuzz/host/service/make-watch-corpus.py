@@ -28,7 +28,8 @@ def text(value):
 
 def sketch(build, rows, n_blocks=40, total=100):
     """rows: (hash, name, since, samples of each block)"""
-    data = text(build) + numbers(n_blocks, 5, *[total] * (n_blocks + 1), *[1] * (n_blocks + 1), len(rows))
+    data = text(build) + numbers(n_blocks, 5, 1795299000, *[total] * (n_blocks + 1), *[1] * (n_blocks + 1),
+                                 len(rows))
     for key, name, since, n in rows:
         data += number(key) + text(name) + numbers(since, *[n] * (n_blocks + 1))
     return data

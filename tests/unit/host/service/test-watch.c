@@ -100,7 +100,7 @@ static void is_in(const Watch *watch, const char *words) {
 Test(watch, a_build_is_compared_with_the_one_before) {
         uint64_t n_compared = stat_get(COUNTER_WATCH_BUILDS_COMPARED),
                  n_slower = stat_get(COUNTER_WATCH_BUILDS_SLOWER);
-        WatchWho next = shop_of("bbbb"), third = shop_of("cccc");
+        WatchWho next = shop_of("bbbb"), third = shop_of("cccc"), fourth = shop_of("dddd");
         Watch *watch = make();
         Text json;
 
@@ -122,11 +122,15 @@ Test(watch, a_build_is_compared_with_the_one_before) {
                   json.data);
         text_deinit(&json);
 
-        /* a way back is nothing new, and the next build's is the one that ran last */
+        /* a way back is nothing new, and the next build is compared with the one that ran last */
         run(watch, &shop, 30000, "vec<int>::push", usual, WINDOWS);
         cr_assert_eq(stat_get(COUNTER_WATCH_BUILDS_COMPARED), n_compared + 1);
         run(watch, &third, 40000, "vec<int>::push", slower, WINDOWS);
-        is_in(watch, "build cccc: 0 of 3 functions take more than in build bbbb\n");
+        is_in(watch, "build cccc: 1 of 3 functions take more than in build aaaa\n");
+        run(watch, &shop, 41000, "vec<int>::push", usual, 1);   /* beside `cccc` until the end */
+        run(watch, &third, 41000, "vec<int>::push", slower, 1);
+        run(watch, &fourth, 50000, "vec<int>::push", slower, WINDOWS);
+        is_in(watch, "build dddd: 0 of 3 functions take more than in build cccc\n");
         watch_free(watch);
 }
 
