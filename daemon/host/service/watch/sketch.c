@@ -27,7 +27,8 @@
  * Of thousands of functions the largest have rows. `missed` says for each block what any of the others may have
  * had there: the largest that found no room, and of rows that were dropped. A function that gets a row late
  * may have had as much before, which counts for the side `before`. So what was not counted makes no function
- * slower.
+ * slower. Neither does what had no name before: as far as files have fewer samples without one now, these count
+ * for each function's side `before`.
  */
 
 #include "host/service/watch/sketch.h"
@@ -223,6 +224,33 @@ static int by_growth(const void *a, const void *b) {
         return (x > y) - (x < y);
 }
 
+/* What has no name is written as `[libc.so.6]`: it is no function. */
+static bool is_named(const SketchRow *row) {
+        return *row->name != '[';
+}
+
+/* The share that had no name before and is not without one now: any function may have been a part of it. */
+static double named_since(const Sketch *before, const Sketch *after) {
+        double sum = 0;
+
+        for (uint32_t i = 0; i < before->n_rows; i++) {
+                const SketchRow *row = &before->rows[i];
+                Side old = look(before, row), now = look(after, find(after, row->hash));
+
+                if (!is_named(row))
+                        sum += MAX(old.hits / old.total - now.hits / now.total, 0.0);
+        }
+        return sum;
+}
+
+static uint32_t count_named(const Sketch *sketch) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < sketch->n_rows; i++)
+                n += is_named(&sketch->rows[i]);
+        return n;
+}
+
 /* The growth of the median function; 1 where it has shrunk. */
 static double median_growth(const Sketch *before, const Sketch *after) {
         Growth rows[SKETCH_ROWS];
@@ -234,7 +262,7 @@ static double median_growth(const Sketch *before, const Sketch *after) {
                 Side now = look(after, row), old = look(before, find(before, row->hash));
                 double a = old.hits / old.total, b = now.hits / now.total;
 
-                if (a > 0 && b > 0)
+                if (a > 0 && b > 0 && is_named(row))
                         rows[n++] = (Growth){ b / a, (a + b) / 2 };
         }
         qsort(rows, n, sizeof(*rows), by_growth);
@@ -263,23 +291,24 @@ static void list(SketchVerdict *verdict, const SketchSlower *slower) {
 }
 
 void sketch_compare(const Sketch *before, const Sketch *after, SketchVerdict *verdict) {
-        double growth = median_growth(before, after);
+        double growth = median_growth(before, after), unnamed = named_since(before, after);
 
-        *verdict = (SketchVerdict){ .n_compared = after->n_rows };
+        *verdict = (SketchVerdict){ .n_compared = count_named(after) };
         strcpy(verdict->before, before->build);
         strcpy(verdict->after, after->build);
         for (uint32_t i = 0; i < after->n_rows; i++) {
                 const SketchRow *row = &after->rows[i];
                 Side now = look(after, row), old = look(before, find(before, row->hash));
                 double share = now.hits / now.total, was = old.hits / old.total,
-                       at_most = (old.hits + old.missed) / old.total;
-                double chance = margin(&old, &now, growth, after->n_rows);
+                       at_most = (old.hits + old.missed) / old.total + unnamed;
+                double chance = margin(&old, &now, growth, verdict->n_compared);
                 SketchSlower slower = { .before = millionths(was),
                                         .after = millionths(share),
                                         .low = millionths(share - at_most - chance),
                                         .high = millionths(share - was + chance) };
 
-                if (share - growth * at_most <= chance || share - at_most < LEAST_CHANGE / MILLION)
+                if (!is_named(row) || share - growth * at_most <= chance ||
+                    share - at_most < LEAST_CHANGE / MILLION)
                         continue;
                 strcpy(slower.name, row->name);
                 list(verdict, &slower);

@@ -194,15 +194,18 @@ static int save(Daemon *daemon) {
 static int start(Daemon *daemon) {
         const AttributesNote hook = { note, daemon };
         DaemonTotals *totals = daemon->totals;
-        uint64_t time_ns = daemon->sink ? 0 : daemon->config->sampling.watch_ns;
+        const Config *config = daemon->config;
+        uint64_t time_ns = daemon->sink ? 0 : config->sampling.watch_ns;
+        uint32_t way = (config->sampling.kernel_stacks ? WATCH_KERNEL : 0) |
+                       (backend_wants_names(config) ? WATCH_NAMES : 0);
         int r = 0;
 
-        if (totals->watch && watch_time_ns(totals->watch) != time_ns)
+        if (totals->watch && !watch_is_for(totals->watch, time_ns, way))
                 totals->watch = watch_free(totals->watch);
         if (!time_ns)
                 return 0;
         if (!totals->watch) {
-                r = watch_new(&totals->watch, time_ns);
+                r = watch_new(&totals->watch, time_ns, way);
                 if (!r)
                         r = load(daemon);
         }

@@ -3,11 +3,11 @@
 /*
  * The file `watch` beside the spool: all sketches, as numbers of base 128 and texts with their length.
  *
- *     "spanprof-watch 1\n"  CRC-32 of the rest (4 bytes)  time of a comparison, number of services, services
+ *     "spanprof-watch 1\n"  CRC-32 of the rest (4 bytes)  time of a comparison, way, number of services, services
  *
  * It is replaced as a whole. What is read is checked as if others had written it: a file in which one number
  * is impossible is dropped, and counted, since no part of it is worth a false alarm. One that was written for
- * another time is none.
+ * another time, or where stacks or names were others, is none.
  */
 
 #include "host/service/watch/watch.h"
@@ -90,6 +90,7 @@ static void put_verdict(Text *text, const SketchVerdict *verdict) {
 
 void watch_write(const Watch *watch, Text *text) {
         put(text, watch->time_ns);
+        put(text, watch->way);
         put(text, watch->n_services);
         for (uint32_t i = 0; i < watch->n_services; i++) {
                 const WatchService *service = &watch->services[i];
@@ -225,10 +226,11 @@ static int add_service(Watch *watch, Cursor *cursor) {
 
 int watch_parse(Watch *watch, const void *data, size_t size) {
         Cursor cursor = cursor_make(data, size);
-        uint64_t time_ns = get(&cursor, UINT64_MAX), n = get(&cursor, WATCH_MAX_SERVICES);
+        uint64_t time_ns = get(&cursor, UINT64_MAX), way = get(&cursor, WATCH_KERNEL | WATCH_NAMES);
+        uint64_t n = get(&cursor, WATCH_MAX_SERVICES);
         int r = 0;
 
-        if (!cursor.failed && time_ns != watch->time_ns)
+        if (!cursor.failed && !watch_is_for(watch, time_ns, (uint32_t)way))
                 return 0;
         for (uint64_t i = 0; i < n && !r && !cursor.failed; i++)
                 r = add_service(watch, &cursor);

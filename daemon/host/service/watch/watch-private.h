@@ -21,6 +21,7 @@ typedef struct WatchService {
 
 struct Watch {
         uint64_t time_ns;
+        uint32_t way;                   /* WATCH_* */
         WatchService services[WATCH_MAX_SERVICES];
         uint32_t n_services;
         uint64_t serial;                /* last one */

@@ -37,12 +37,13 @@ enum {
 
 #define MILLION 1e6
 
-int watch_new(Watch **watchp, uint64_t time_ns) {
+int watch_new(Watch **watchp, uint64_t time_ns, uint32_t way) {
         Watch *watch = calloc(1, sizeof(*watch));
 
         if (!watch)
                 return error_origin(-ENOMEM);
         watch->time_ns = time_ns;
+        watch->way = way;
         *watchp = watch;
         return 0;
 }
@@ -57,8 +58,8 @@ Watch *watch_free(Watch *watch) {
         return NULL;
 }
 
-uint64_t watch_time_ns(const Watch *watch) {
-        return watch->time_ns;
+bool watch_is_for(const Watch *watch, uint64_t time_ns, uint32_t way) {
+        return watch->time_ns == time_ns && watch->way == way;
 }
 
 static ShareOwner owner_of(uint32_t user, const char *place) {

@@ -41,12 +41,18 @@ typedef struct WatchWho {
 
 typedef struct Watch Watch;
 
-/* @time_ns: how long a build must run before it is compared. Return: 0, -ENOMEM. */
-int watch_new(Watch **watchp, uint64_t time_ns);
+/* What shares depend on besides the build: those of another way are not comparable. */
+enum {
+        WATCH_KERNEL = 1,               /* stacks have the kernel's frames */
+        WATCH_NAMES = 2,                /* functions in files have names */
+};
+
+/* @time_ns: how long a build must run before it is compared; @way: WATCH_*. Return: 0, -ENOMEM. */
+int watch_new(Watch **watchp, uint64_t time_ns, uint32_t way);
 Watch *watch_free(Watch *watch);
 DEFINE_CLEANUP(Watch, watch_free)
 
-uint64_t watch_time_ns(const Watch *watch);
+bool watch_is_for(const Watch *watch, uint64_t time_ns, uint32_t way);
 
 /*
  * The sketch of a build, made if it is new, by its number, which is never 0. It may be gone when others have

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static Watch *make(void) {
         Watch *watch;
 
-        if (watch_new(&watch, TIME_NS))
+        if (watch_new(&watch, TIME_NS, WATCH_KERNEL | WATCH_NAMES))
                 abort();
         return watch;
 }

@@ -45,8 +45,8 @@ def service(name, *parts, flags=0, user=1000):
         numbers(1795300000, flags) + b"".join(parts)
 
 
-def file(*services, time_ns=TIME_NS, n=None):
-    return numbers(time_ns, len(services) if n is None else n) + b"".join(services)
+def file(*services, time_ns=TIME_NS, way=3, n=None):
+    return numbers(time_ns, way, len(services) if n is None else n) + b"".join(services)
 
 
 OLD = sketch(b"aa", [(1, b"parse", 0, 40), (2, b"main", 0, 60)])
@@ -64,6 +64,8 @@ for case, data in {
     "more-than-compared": file(service(b"shop", NEW, OLD, verdict(3), flags=3)),
     "many": file(n=65),
     "time": file(service(b"shop", NEW), time_ns=5),
+    "way": file(service(b"shop", NEW), way=1),
+    "no-way": file(service(b"shop", NEW), way=4),
     "long": file(service(b"s" * 128, NEW)),
     "no-utf8": file(service(b"\xff", NEW)),
     "no-build": file(service(b"shop", sketch(b"", []))),

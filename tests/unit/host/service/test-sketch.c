@@ -256,6 +256,38 @@ Test(sketch, what_has_no_row_makes_nothing_slower) {
         free(sketches[1]);
 }
 
+static Sketch *make_named(const char *const names[4], const uint32_t counts[4]) {
+        Sketch *sketch = calloc(1, sizeof(*sketch));
+
+        for (uint32_t block = 0; block < 40; block++) {
+                for (uint32_t i = 0; i < 4; i++)
+                        if (counts[i])
+                                sketch_add(sketch, sketch_hash(names[i]), names[i], counts[i]);
+                sketch_pass(sketch, 10, 10);
+        }
+        return sketch;
+}
+
+Test(sketch, what_has_no_name_is_no_function) {
+        const char *const names[] = { "main", "parse", "[shopd]", "[libc.so.6]" };
+        Sketch *some = make_named(names, (uint32_t[]){ 300, 100, 500, 100 }),
+               *more = make_named(names, (uint32_t[]){ 300, 500, 100, 100 }),
+               *slow = make_named(names, (uint32_t[]){ 300, 200, 500, 100 });
+        SketchVerdict verdict;
+
+        sketch_compare(more, some, &verdict);   /* names are missing */
+        cr_assert_eq(verdict.n_compared, 2);
+        cr_assert_eq(verdict.n_slower, 0);
+        sketch_compare(some, more, &verdict);   /* names have come */
+        cr_assert_eq(verdict.n_slower, 0);
+        sketch_compare(some, slow, &verdict);   /* what has none as before hides nothing */
+        cr_assert_eq(verdict.n_slower, 1);
+        cr_assert_str_eq(verdict.slower[0].name, "parse");
+        free(some);
+        free(more);
+        free(slow);
+}
+
 Test(sketch, needs_samples_and_blocks) {
         Sketch *few = make_sketch("a", (uint32_t[]){ 62 }, 1, SKETCH_ENOUGH_BLOCKS),
                *enough = make_sketch("a", (uint32_t[]){ 63 }, 1, SKETCH_ENOUGH_BLOCKS),
