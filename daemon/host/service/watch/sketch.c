@@ -27,8 +27,8 @@
  * Of thousands of functions the largest have rows. `missed` says for each block what any of the others may have
  * had there: the largest that found no room, and of rows that were dropped. A function that gets a row late
  * may have had as much before, which counts for the side `before`. So what was not counted makes no function
- * slower. Neither does what had no name before: as far as files have fewer samples without one now, these count
- * for each function's side `before`.
+ * slower. Neither does what had no name before: as far as files have fewer samples without one now, these
+ * count for each function's side `before`.
  */
 
 #include "host/service/watch/sketch.h"
@@ -224,12 +224,12 @@ static int by_growth(const void *a, const void *b) {
         return (x > y) - (x < y);
 }
 
-/* What has no name is written as `[libc.so.6]`: it is no function. */
+/* Samples without a name are in rows like `[libc.so.6]`, which are no functions. */
 static bool is_named(const SketchRow *row) {
         return *row->name != '[';
 }
 
-/* The share that had no name before and is not without one now: any function may have been a part of it. */
+/* Share that had no name before and is not without one now: any function may have been a part of it. */
 static double named_since(const Sketch *before, const Sketch *after) {
         double sum = 0;
 

@@ -57,6 +57,8 @@ static int note(void *userdata, const Program *program, uint32_t resource) {
         Daemon *daemon = userdata;
         DaemonWatch *own = &daemon->watch;
         DaemonWatchSlot *slot, now = { .pid = process->pid, .start_time_ns = process->start_time_ns };
+        const char *name = service_name_executable(process);
+        char repaired[3 * sizeof(now.program) + 1];
         int r = 0;
 
         if (resource >= MAX_SLOTS)
@@ -66,9 +68,9 @@ static int note(void *userdata, const Program *program, uint32_t resource) {
                 return error_fold(r);
         slot = &own->slots[resource];
         snprintf(now.build, sizeof(now.build), "%s", build_of(process));
+        text_repair_utf8(repaired, name, strnlen(name, sizeof(now.program)));
         snprintf(now.program, sizeof(now.program), "%.*s",
-                 (int)text_cut_utf8(service_name_executable(process), sizeof(now.program) - 1),
-                 service_name_executable(process));
+                 (int)text_cut_utf8(repaired, sizeof(now.program) - 1), repaired);
         now.is_mixed = slot->pid && (slot->is_mixed || slot->pid != now.pid ||
                                      slot->start_time_ns != now.start_time_ns ||
                                      strcmp(slot->build, now.build) || strcmp(slot->program, now.program));

@@ -204,6 +204,11 @@ static int begin_service(Watch *watch, WatchService *like, const char *build, ui
         return r;
 }
 
+/* Text that the file of sketches can hold. */
+static bool is_text(const char *text) {
+        return text_is_utf8(text, strlen(text));
+}
+
 int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *serialp) {
         WatchService like = { .user = who->user, .pid = who->pid }, *service;
         char build[SKETCH_BUILD];
@@ -214,6 +219,8 @@ int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *seri
         memcpy(like.service, who->service, text_cut_utf8(who->service, sizeof(like.service) - 1));
         memcpy(like.program, who->program, text_cut_utf8(who->program, sizeof(like.program) - 1));
         snprintf(build, sizeof(build), "%.*s", (int)text_cut_utf8(who->build, sizeof(build) - 1), who->build);
+        if (!is_text(like.place) || !is_text(like.service) || !is_text(like.program) || !is_text(build))
+                return WATCH_E_NONE;
         service = (WatchService *)find(watch, &like);
         if (!service)
                 r = begin_service(watch, &like, build, now_s, &service);

@@ -28,6 +28,7 @@ enum {
         _WATCH_E_SUCCESS,
         WATCH_E_FULL,                   /* there is no room for another service */
         WATCH_E_MALFORMED,              /* nothing was taken over */
+        WATCH_E_NONE,                   /* it is no build of a service */
 };
 
 /* Key of a service. Users and places are what the kernel says; the rest is a target's word. */
@@ -41,7 +42,7 @@ typedef struct WatchWho {
 
 typedef struct Watch Watch;
 
-/* What shares depend on besides the build: those of another way are not comparable. */
+/* Ways: shares depend on them besides the build, and those of another way are not comparable. */
 enum {
         WATCH_KERNEL = 1,               /* stacks have the kernel's frames */
         WATCH_NAMES = 2,                /* functions in files have names */
@@ -56,7 +57,7 @@ bool watch_is_for(const Watch *watch, uint64_t time_ns, uint32_t way);
 
 /*
  * The sketch of a build, made if it is new, by its number, which is never 0. It may be gone when others have
- * been asked for. @now_s: REALTIME. Return: 0, WATCH_E_FULL (said in the log), -ENOMEM.
+ * been asked for. @now_s: REALTIME. Return: 0, WATCH_E_FULL (said in the log), WATCH_E_NONE, -ENOMEM.
  */
 int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *serialp);
 

@@ -298,7 +298,8 @@ Test(watch, all_is_kept_in_a_file) {
 
         /* sketches of another time, or another way, are of no use */
         for (int i = 0; i < 2; i++) {
-                cr_assert_eq(watch_new(&later, i ? NS_PER_SEC : watch->time_ns, i ? WATCH_NAMES : WATCH_KERNEL), 0);
+                cr_assert_eq(watch_new(&later, i ? NS_PER_SEC : watch->time_ns, i ? WATCH_NAMES : WATCH_KERNEL),
+                             0);
                 cr_assert_eq(watch_parse(later, before.data, before.size), 0);
                 cr_assert_eq(later->n_services, 0);
                 watch_free(later);
@@ -308,6 +309,28 @@ Test(watch, all_is_kept_in_a_file) {
         rmdir(directory);
         text_deinit(&before);
         text_deinit(&after);
+        watch_free(watch);
+        watch_free(read);
+}
+
+/* One that is no text would make the file unreadable for all. */
+Test(watch, what_is_no_text_is_in_no_sketch) {
+        const WatchWho bad[] = { { 1000, "/\xff", shop.service, shop.program, shop.build },
+                                 { 1000, shop.place, "s\xff", shop.program, shop.build },
+                                 { 1000, shop.place, shop.service, "p\xff", shop.build },
+                                 { 1000, shop.place, shop.service, shop.program, "b\xff" } };
+        Watch *watch = make_busy(), *read = make();
+        uint32_t n = watch->n_services;
+        uint64_t serial;
+        Text text;
+
+        for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+                cr_assert_eq(watch_find(watch, &bad[i], 30000, &serial), WATCH_E_NONE, "%zu", i);
+        cr_assert_eq(watch->n_services, n);
+        text = page_of(watch, watch_write);
+        cr_assert_eq(watch_parse(read, text.data, text.size), 0);
+        cr_assert_eq(read->n_services, n);
+        text_deinit(&text);
         watch_free(watch);
         watch_free(read);
 }
