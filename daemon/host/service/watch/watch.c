@@ -204,6 +204,13 @@ static int begin_service(Watch *watch, WatchService *like, const char *build, ui
         return r;
 }
 
+/* Whether a build is @id and a version behind it. */
+static bool has_version(const Sketch *sketch, const char *id) {
+        size_t n = strlen(id);
+
+        return sketch && !strncmp(sketch->build, id, n) && sketch->build[n] == ' ';
+}
+
 /* Text that the file of sketches can hold. */
 static bool is_text(const char *text) {
         return text_is_utf8(text, strlen(text));
@@ -222,6 +229,8 @@ int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *seri
         if (!is_text(like.place) || !is_text(like.service) || !is_text(like.program) || !is_text(build))
                 return WATCH_E_NONE;
         service = (WatchService *)find(watch, &like);
+        if (service && (has_version(service->now, build) || has_version(service->before, build)))
+                return WATCH_E_NONE;
         if (!service)
                 r = begin_service(watch, &like, build, now_s, &service);
         else if (strcmp(service->now->build, build) &&

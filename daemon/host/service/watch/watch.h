@@ -57,7 +57,8 @@ bool watch_is_for(const Watch *watch, uint64_t time_ns, uint32_t way);
 
 /*
  * The sketch of a build, made if it is new, by its number, which is never 0. It may be gone when others have
- * been asked for. @now_s: REALTIME. Return: 0, WATCH_E_FULL (said in the log), WATCH_E_NONE, -ENOMEM.
+ * been asked for. A build id alone is none of a service whose builds have a version behind it: it was not
+ * published yet. @now_s: REALTIME. Return: 0, WATCH_E_FULL (said in the log), WATCH_E_NONE, -ENOMEM.
  */
 int watch_find(Watch *watch, const WatchWho *who, uint64_t now_s, uint64_t *serialp);
 

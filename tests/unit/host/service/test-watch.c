@@ -146,6 +146,24 @@ Test(watch, a_build_that_was_brief_is_passed_over) {
         watch_free(watch);
 }
 
+/* A process publishes its version a moment after its first samples. */
+Test(watch, a_build_without_its_version_is_none) {
+        WatchWho first = shop_of("aaaa 1.0"), next = shop_of("aaaa 2.0"), other = shop_of("aaa");
+        Watch *watch = make();
+        uint64_t serial;
+
+        run(watch, &shop, 0, "f", usual, 1);
+        run(watch, &first, 1000, "f", usual, WINDOWS);
+        for (int i = 0; i < 2; i++) {
+                cr_assert_eq(watch_find(watch, &shop, 5000, &serial), WATCH_E_NONE);
+                cr_assert_str_eq(watch->services[0].now->build, i ? "aaaa 2.0" : "aaaa 1.0");
+                run(watch, &next, 10000, "f", usual, WINDOWS);
+        }
+        is_in(watch, "build aaaa 2.0: 0 of 3 functions take more than in build aaaa 1.0\n");
+        cr_assert_eq(watch_find(watch, &other, 20000, &serial), 0);
+        watch_free(watch);
+}
+
 /* Builds that are to be compared after seconds: a window is cut by the times of its samples. */
 Test(watch, a_window_has_several_blocks) {
         WatchWho next = shop_of("bbbb");
