@@ -128,7 +128,7 @@ static int add(Hashmap *map, const char *entry, bool listed) {
         if (!pod)
                 return error_origin(-ENOMEM);
         memcpy(pod->entry, entry, size);
-        more = listed ? cut_lines(pod->entry) : "";
+        more = listed ? cut_lines(pod->entry) : NULL;
         if (pod_names_parse(pod->entry, &pod->name, &pod->uid) ||
             hashmap_get(map, key_of(pod->uid))) {
                 free(pod);

@@ -29,7 +29,8 @@ typedef struct PodNames PodNames;
 
 typedef struct PodName {
         const char *namespace, *name;   /* valid until the next call of a function here */
-        const char *more;               /* the lister's: KEY NUL VALUE NUL … NUL, of attributes */
+        const char *more;               /* the lister's: KEY NUL VALUE NUL … NUL, of attributes; NULL = the
+                                         * directory's */
 } PodName;
 
 enum {

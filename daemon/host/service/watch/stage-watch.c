@@ -94,7 +94,10 @@ static const char *owner_of_pod(const PodName *pod) {
         return NULL;
 }
 
-/* Return: whether it is known, and fits. */
+/*
+ * Return: whether it is known, and fits. A pod that the cluster's list has not yet has no place: its control
+ * group would be one more service that is never seen again.
+ */
 static bool find_place(Daemon *daemon, const Identity *identity, char place[static WATCH_PLACE]) {
         PodName pod = { 0 };
         CgroupPart share;
@@ -103,6 +106,8 @@ static bool find_place(Daemon *daemon, const Identity *identity, char place[stat
         if (identity->pod && daemon->pods &&
             !pod_names_find(daemon->pods, identity->pod, clock_monotonic_ns(), &pod))
                 owner = owner_of_pod(&pod);
+        if (identity->pod && daemon->pod_api && !pod.more)
+                return false;
         if (owner)
                 return snprintf(place, WATCH_PLACE, "pod:%s/%s", pod.namespace, owner) < WATCH_PLACE;
         if (!identity->cgroup)

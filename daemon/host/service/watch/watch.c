@@ -13,7 +13,7 @@
  *
  * The table has room for 64 services. When it is full, shares decide whose service gives way: that of the
  * control group with most, of its user with most, the one unseen for longest. Where all have one, one that
- * was not seen for an hour.
+ * was not seen for an hour, or for five minutes if it had too few samples to compare anything.
  */
 
 #include "host/service/watch/watch.h"
@@ -32,6 +32,7 @@
 
 enum {
         UNSEEN_S = 3600,
+        BRIEF_UNSEEN_S = 300,           /* the same for a service that says nothing yet */
         BESIDE_S = 60,                  /* two builds seen within this ran beside each other */
 };
 
@@ -101,17 +102,32 @@ Sketch *watch_sketch(const Watch *watch, uint64_t serial) {
         return NULL;
 }
 
-/* The one unseen for longest of who gives way; NULL = of all. */
-static WatchService *oldest(Watch *watch, const Share *share) {
+/* Whether its service has nothing to be compared with: a job, a pod that has gone. */
+static bool is_brief(const WatchService *service) {
+        return !service->before && !sketch_is_enough(service->now);
+}
+
+/* Service unseen for longest of who gives way, NULL = of all; @brief: of those alone that say nothing. */
+static WatchService *oldest(Watch *watch, const Share *share, bool brief) {
         WatchService *oldest = NULL;
 
         for (uint32_t i = 0; i < watch->n_services; i++) {
                 WatchService *service = &watch->services[i];
 
-                if ((!share || service->share == share) && (!oldest || service->seen_s < oldest->seen_s))
+                if ((!share || service->share == share) && (!brief || is_brief(service)) &&
+                    (!oldest || service->seen_s < oldest->seen_s))
                         oldest = service;
         }
         return oldest;
+}
+
+/* Service that gives way where all have one; NULL = none. */
+static WatchService *oldest_of_all(Watch *watch, uint64_t now_s) {
+        WatchService *brief = oldest(watch, NULL, true), *any = oldest(watch, NULL, false);
+
+        if (brief && now_s >= brief->seen_s + BRIEF_UNSEEN_S)
+                return brief;
+        return now_s >= any->seen_s + UNSEEN_S ? any : NULL;
 }
 
 /* Return: 0, WATCH_E_FULL, -ENOMEM. */
@@ -126,16 +142,16 @@ static int make_room(Watch *watch, const WatchService *asking, uint64_t now_s) {
         victim = shares_victim(&watch->shares, own, 0);
         if (victim == own && share_held(own) == 1)
                 victim = NULL;          /* all have one service */
-        service = oldest(watch, victim);
-        if (!victim && now_s < service->seen_s + UNSEEN_S)
+        service = victim ? oldest(watch, victim, false) : oldest_of_all(watch, now_s);
+        if (!service)
                 r = WATCH_E_FULL;
         owner.process = asking->pid;
-        if (!r)
+        if (service)
                 owner = (ShareOwner){ .user = service->user, .process = service->pid };
         shares_tell(&watch->shares, "services that are watched", &owner, clock_monotonic_ns());
         stat_add(COUNTER_WATCH_SERVICES_OVER_CAP, 1);
         share_release(&watch->shares, own, 1);
-        if (!r)
+        if (service)
                 watch_drop_service(watch, service);
         return r;
 }

@@ -259,7 +259,12 @@ Test(watch, a_full_table_takes_from_who_has_most) {
         watch_free(watch);
 }
 
-/* Where all have one, only who was not seen for an hour gives way. */
+static void make_enough(Sketch *sketch) {
+        sketch->n_blocks = SKETCH_ENOUGH_BLOCKS;
+        sketch->total[0] = SKETCH_ENOUGH_SAMPLES;
+}
+
+/* Where all have one, only who was not seen for an hour gives way, if all may be compared. */
 Test(watch, who_is_gone_gives_way) {
         Watch *watch = make();
         uint64_t serial;
@@ -271,10 +276,34 @@ Test(watch, who_is_gone_gives_way) {
                 snprintf(place, sizeof(place), "/%d", i);
                 cr_assert_eq(watch_find(watch, &who, 1000 + (uint64_t)i, &serial),
                              i < WATCH_MAX_SERVICES ? 0 : WATCH_E_FULL);
+                make_enough(watch_sketch(watch, serial));
         }
+        cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 3599, &serial), WATCH_E_FULL);
         cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 3600, &serial), 0);
         cr_assert_eq(watch->n_services, WATCH_MAX_SERVICES);
         cr_assert_str_eq(watch->services[0].place, "/1");
+        watch_free(watch);
+}
+
+/* Jobs come and go: whoever has nothing to compare gives way after some minutes, and before who has. */
+Test(watch, who_was_brief_gives_way_first) {
+        Watch *watch = make();
+        uint64_t serial, mine;
+        char place[32];
+
+        run(watch, &shop, 0, "f", usual, WINDOWS);
+        cr_assert_eq(watch_find(watch, &shop, 600, &mine), 0);
+        for (int i = 0; i < WATCH_MAX_SERVICES; i++) {
+                WatchWho who = { 0, place, "n", "p", "b" };
+                bool has_room = i < WATCH_MAX_SERVICES - 1;
+
+                snprintf(place, sizeof(place), "/%d", i);
+                cr_assert_eq(watch_find(watch, &who, 1000 + (uint64_t)i, &serial), has_room ? 0 : WATCH_E_FULL);
+        }
+        cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 300, &serial), 0);
+        cr_assert_eq(watch->n_services, WATCH_MAX_SERVICES);
+        cr_assert(watch_sketch(watch, mine));
+        cr_assert_str_eq(watch->services[1].place, "/1");
         watch_free(watch);
 }
 
