@@ -278,7 +278,8 @@ Test(watch, who_is_gone_gives_way) {
                              i < WATCH_MAX_SERVICES ? 0 : WATCH_E_FULL);
                 make_enough(watch_sketch(watch, serial));
         }
-        cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 3599, &serial), WATCH_E_FULL);
+        cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 3599, &serial),
+                     WATCH_E_FULL);
         cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 3600, &serial), 0);
         cr_assert_eq(watch->n_services, WATCH_MAX_SERVICES);
         cr_assert_str_eq(watch->services[0].place, "/1");
@@ -298,7 +299,8 @@ Test(watch, who_was_brief_gives_way_first) {
                 bool has_room = i < WATCH_MAX_SERVICES - 1;
 
                 snprintf(place, sizeof(place), "/%d", i);
-                cr_assert_eq(watch_find(watch, &who, 1000 + (uint64_t)i, &serial), has_room ? 0 : WATCH_E_FULL);
+                cr_assert_eq(watch_find(watch, &who, 1000 + (uint64_t)i, &serial),
+                             has_room ? 0 : WATCH_E_FULL);
         }
         cr_assert_eq(watch_find(watch, &(WatchWho){ 0, place, "n", "p", "b" }, 1000 + 300, &serial), 0);
         cr_assert_eq(watch->n_services, WATCH_MAX_SERVICES);
@@ -345,7 +347,8 @@ Test(watch, all_is_kept_in_a_file) {
 
         /* sketches of another time, or another way, are of no use */
         for (int i = 0; i < 2; i++) {
-                cr_assert_eq(watch_new(&later, i ? NS_PER_SEC : watch->time_ns, i ? WATCH_NAMES : WATCH_KERNEL),
+                cr_assert_eq(watch_new(&later, i ? NS_PER_SEC : watch->time_ns,
+                                       i ? WATCH_NAMES : WATCH_KERNEL),
                              0);
                 cr_assert_eq(watch_parse(later, before.data, before.size), 0);
                 cr_assert_eq(later->n_services, 0);
