@@ -766,7 +766,8 @@
         X(WATCH_FUNCTIONS_OVER_CAP, "watch_functions_over_cap_total", "", \
           "functions of a window without a row in the sketch of their build: they can be named by none") \
         X(WATCH_SAMPLES_UNKNOWN, "watch_samples_unknown_total", "", \
-          "samples in no sketch: of processes with few, or of unknown user, control group or build, or no room") \
+          "samples in no sketch: of processes with few, of unknown user, control group or build, where fewer than a " \
+          "quarter of a window's have names, or no room") \
         X(WATCH_FILES_DROPPED, "watch_files_dropped_total", "", \
           "files of sketches that made no sense at the start, so that builds from before are not known") \
         X(RECORDER_HOOKS, "recorder_keeps_total", "event=\"by_hook\"", "traces and times that were asked for by recorder-token") \

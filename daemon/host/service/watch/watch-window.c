@@ -123,6 +123,7 @@ static int count_sample(Counting *counting, uint64_t serial, const WindowSample 
                 return error_fold(r);
         if (r == INTERN_E_FULL) {
                 stat_add(COUNTER_WATCH_FUNCTIONS_OVER_CAP, 1);
+                stat_add(COUNTER_WATCH_SAMPLES_UNKNOWN, n);
                 return 0;
         }
         if (!r)
@@ -155,23 +156,27 @@ static const char *name_of(const Counting *counting, const Leaf *leaf) {
         return leaf->name < MAX_NAMES ? intern_get(&counting->names, leaf->name)->data : OTHERS;
 }
 
-/* Leaves of one sketch: @n. */
-static bool has_names(const Counting *counting, const Leaf *leaves, uint32_t n) {
-        uint64_t n_all = 0, n_named = 0;
+/* Leaves of one sketch: @n; *allp: their samples. */
+static bool has_names(const Counting *counting, const Leaf *leaves, uint32_t n, uint64_t *allp) {
+        uint64_t n_named = 0;
 
+        *allp = 0;
         for (uint32_t i = 0; i < n; i++) {
-                n_all += leaves[i].n;
+                *allp += leaves[i].n;
                 n_named += *name_of(counting, &leaves[i]) != '[' ? leaves[i].n : 0;
         }
-        return 4 * n_named >= n_all;
+        return 4 * n_named >= *allp;
 }
 
 static void feed_sketch(Watch *watch, const Counting *counting, const Leaf *leaves, uint32_t n, uint64_t ns) {
         Sketch *sketch = watch_sketch(watch, leaves->serial);
         uint32_t n_without = 0;
+        uint64_t n_samples;
 
-        if (!sketch || !has_names(counting, leaves, n))
+        if (!has_names(counting, leaves, n, &n_samples) || !sketch) {
+                stat_add(COUNTER_WATCH_SAMPLES_UNKNOWN, n_samples);
                 return;
+        }
         for (uint32_t i = 0; i < n; i++) {
                 const char *name = name_of(counting, &leaves[i]);
 

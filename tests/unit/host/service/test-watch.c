@@ -212,6 +212,23 @@ Test(watch, a_window_with_too_many_functions) {
         watch_free(watch);
 }
 
+/* A window in which most has no name, and samples whose sketch has gone. */
+Test(watch, what_is_in_no_sketch_is_counted) {
+        uint64_t n_unknown = stat_get(COUNTER_WATCH_SAMPLES_UNKNOWN), serial, none = 77;
+        const char *names[] = { "f", "", NULL };
+        Window *window = make_window(0, names, (uint32_t[]){ 10, 31 });
+        Watch *watch = make();
+
+        cr_assert_eq(watch_find(watch, &shop, 1, &serial), 0);
+        cr_assert_eq(watch_window(watch, window, &serial), 0);
+        cr_assert_eq(watch_sketch(watch, serial)->total[0], 0);
+        cr_assert_eq(stat_get(COUNTER_WATCH_SAMPLES_UNKNOWN), n_unknown + 41);
+        cr_assert_eq(watch_window(watch, window, &none), 0);
+        cr_assert_eq(stat_get(COUNTER_WATCH_SAMPLES_UNKNOWN), n_unknown + 82);
+        window_free(window);
+        watch_free(watch);
+}
+
 /* What tells services apart: whoever claims a name of others has sketches of their own. */
 Test(watch, who_claims_a_name_has_no_part_in_its_sketch) {
         const WatchWho liars[] = { { 1001, shop.place, shop.service, shop.program, shop.build },
