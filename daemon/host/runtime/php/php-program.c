@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/elf/machine.h"
+#include "core/base/util/error.h"
 #include "core/base/util/macro.h"
 #include "host/sampling/process/dynamic-symbol.h"
 #include "host/sampling/process/function-table.h"
@@ -105,15 +106,19 @@ static void take_slot(void *userdata, const Elf64_Rela *entry) {
                 slot->address = entry->r_offset;
 }
 
-/* A library does not know where its own variables lie: the dynamic linker writes it into a word. */
-static uint64_t find_slot(const DynamicImage *image, const char *name) {
+/*
+ * A library does not know where its own variables lie: the dynamic linker writes it into a word. Return: 0,
+ * -ENOMEM.
+ */
+static int find_slot(const DynamicImage *image, const char *name, uint64_t *slotp) {
         Slot slot = { 0 };
         Elf64_Sym symbol;
-
-        return dynamic_image_find(image, name, &slot.index, &symbol) &&
-                        !dynamic_image_relocations(image, take_slot, &slot)
-                ? slot.address
+        int r = dynamic_image_find(image, name, &slot.index, &symbol)
+                ? dynamic_image_relocations(image, take_slot, &slot)
                 : 0;
+
+        *slotp = slot.address;
+        return error_fold(r);
 }
 
 /* `mov $4,%eax; ret` */
@@ -175,6 +180,7 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         char version[MAX_VERSION] = "";
         PhpLayout layout = { 0 };
         DynamicImage image;
+        int r;
 
         memset(opened, 0, sizeof(*opened));
         if (!dynamic_image_open(&image, fd, data, size) || !find(&image, "execute_ex", &evaluator))
@@ -186,7 +192,9 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
                 return unknown(opened, version, "thread-safe build (ZTS)");
         if (!is_hybrid(&image))
                 return unknown(opened, version, "another kind of virtual machine");
-        layout.slot = find_slot(&image, "executor_globals");
+        r = find_slot(&image, "executor_globals", &layout.slot);
+        if (r)
+                return error_fold(r);
         if (!evaluator.size || evaluator.size > MAX_EVALUATOR ||
             !decode(&image, "zend_get_executed_filename_ex", globals.address, &layout))
                 return unknown(opened, version, "layout unknown");
@@ -194,6 +202,8 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         find(&image, "zend_ce_generator", &generators);
         opened->current = globals.address + layout.current;
         opened->generators = generators.address;
+        opened->slot = layout.slot;
+        opened->globals = globals.address;
         opened->evaluator = evaluator.address;
         opened->evaluator_size = evaluator.size;
         opened->file = layout.file;

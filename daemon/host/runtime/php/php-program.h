@@ -21,6 +21,8 @@ enum {
 /* ELF addresses, and offsets of fields as in struct php_process. */
 typedef struct PhpOpened {
         uint64_t current, generators;
+        uint64_t slot;                  /* word of a library that says where its globals are, 0 = none; */
+        uint64_t globals;               /* … where they are in this file */
         uint64_t evaluator, evaluator_size;
         uint64_t cold, cold_size;
         uint16_t file, ops;
@@ -45,8 +47,8 @@ enum {
 bool php_recognises(int fd, const void *data, uint64_t size);
 
 /*
- * @fd: as in php_recognises(). Return: 0 with *opened, PHP_OPEN_E_UNKNOWN with opened->reason. No byte of
- * *opened is left as it was.
+ * @fd: as in php_recognises(). Return: 0 with *opened, PHP_OPEN_E_UNKNOWN with opened->reason, -ENOMEM. No
+ * byte of *opened is left as it was.
  */
 int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened);
 

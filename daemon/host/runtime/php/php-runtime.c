@@ -23,6 +23,7 @@
 #include "host/runtime/php/php-met.h"
 #include "host/runtime/php/php-wire.h"
 #include "host/runtime/reader/reader-process.h"
+#include "host/sampling/process/memory.h"
 
 typedef struct PhpState {
         ReaderProcess process;
@@ -54,18 +55,34 @@ static int make_state(PhpState **statep, RuntimeSubject *subject) {
         return error_fold(r);
 }
 
-/* Return: 0, FILE_LINK_E_*. */
+/* Return: 0, FILE_LINK_E_*, -ENOMEM. */
 static int open_php(PhpState *state) {
         const ReaderProcess *process = &state->process;
         const void *said = NULL;
         int r;
 
-        if (!process->link)
-                return php_open(process->fd, NULL, process->size, &state->opened) ? FILE_LINK_E_NOT : 0;
+        if (!process->link) {
+                r = php_open(process->fd, NULL, process->size, &state->opened);
+                return r > 0 ? FILE_LINK_E_NOT : error_fold(r);
+        }
         r = file_link_open(process->link, &said);
         if (r != FILE_LINK_E_LATER)
                 memcpy(&state->opened, said, sizeof(state->opened));
         return r;
+}
+
+/*
+ * A library's globals are another file's where a program was linked with a copy of them (the embed SAPI may
+ * be). Return: 0; RUNTIME_E_LATER: the dynamic linker has not written it yet; RUNTIME_E_UNKNOWN.
+ */
+static int check_globals(const RuntimeSubject *subject, const PhpOpened *opened) {
+        uint64_t globals;
+
+        if (!opened->slot)
+                return 0;
+        if (memory_read(subject->pid, subject->bias + opened->slot, &globals, sizeof(globals)) || !globals)
+                return RUNTIME_E_LATER;
+        return globals == subject->bias + opened->globals ? 0 : RUNTIME_E_UNKNOWN;
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
@@ -77,12 +94,20 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 return error_fold(r);
         *statep = state;
         r = open_php(state);
+        if (r < 0)
+                return error_fold(r);
         if (r == FILE_LINK_E_LATER)
                 return RUNTIME_E_LATER;
         opened = &state->opened;
         snprintf(text, RUNTIMES_MAX_TEXT, "%s", opened->reason);
         if (r)
                 return RUNTIME_E_UNKNOWN;
+        r = check_globals(subject, opened);
+        if (r == RUNTIME_E_UNKNOWN)
+                snprintf(text, RUNTIMES_MAX_TEXT, "%.64s: not walked: its globals are another file's",
+                         opened->reason);
+        if (r)
+                return r;
         *(struct php_process *)entry = (struct php_process){
                 .generation = subject->generation,
                 .current = opened->current + subject->bias,

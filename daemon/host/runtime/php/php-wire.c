@@ -48,7 +48,7 @@ void php_serve(int socket, int fd, const ReaderRequest *first) {
         if (!reader_handle_receive(&handle, socket))
                 return;
         r = php_open(fd, NULL, first->size, &opened);
-        if (function_wire_say_opened(socket, PHP_WIRE_MAGIC, r, &opened, sizeof(opened)) || r)
+        if (r < 0 || function_wire_say_opened(socket, PHP_WIRE_MAGIC, r, &opened, sizeof(opened)) || r)
                 return;
         reader.file = opened.file;
         function_wire_serve(socket, PHP_WIRE_MAGIC, name, &reader);
