@@ -12,6 +12,7 @@
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "host/sampling/aggregate/context-attributes.h"
 #include "host/service/config/option.h"
 
 enum {
@@ -153,6 +154,14 @@ ExportDialect backend_dialect(const Config *config) {
         return (ExportDialect){ .tenant = *config->delivery.tenant ? config->delivery.tenant : NULL,
                                 .starting_ns = 120 * NS_PER_SEC,
                                 .too_old = "outside of ingestion window" };
+}
+
+bool backend_merges_processes(const Config *config) {
+        const ConfigList *allow = &config->resource.allow, *deny = &config->resource.deny;
+        const AttributeFilter filter = { .allow = allow->items, .n_allow = allow->n_items,
+                                         .deny = deny->items, .n_deny = deny->n_items };
+
+        return !attribute_filter_allows(&filter, "process.pid");
 }
 
 bool backend_wants_names(const Config *config) {

@@ -36,3 +36,6 @@ const char *backend_uploads(const Config *config);
 /* Whether the receiver of @config gets the names that this machine knows; and whether any receiver does. */
 bool backend_has_names(const Config *config);
 bool backend_wants_names(const Config *config);
+
+/* Whether no attribute of its own tells a process from others of its service: process.pid is left out. */
+bool backend_merges_processes(const Config *config);

@@ -16,6 +16,9 @@ void doctor_check_watch(Doctor *doctor) {
         if (!backend_wants_names(config))
                 doctor_add(doctor, "watch", DOCTOR_WARN, "spanprof config show   # set symbols = local",
                            "functions in files have no names here, so builds of most services are not compared");
+        else if (backend_merges_processes(config))
+                doctor_add(doctor, "watch", DOCTOR_WARN, "spanprof config show   # see attributes-deny, -allow",
+                           "without process.pid, builds of services with several processes are not compared");
         else if (!*config->spool.directory)
                 doctor_add(doctor, "watch", DOCTOR_WARN, "spanprof config show   # set spool = /var/lib/spanprof/spool",
                            "without a spool, builds from before a restart of the daemon are not known");

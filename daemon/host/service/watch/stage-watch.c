@@ -181,6 +181,9 @@ static int load(Daemon *daemon) {
         if (!backend_wants_names(daemon->config))
                 log_warning("watch: functions in files have no names here, so most builds are not compared: set "
                             "symbols = local");
+        if (backend_merges_processes(daemon->config))
+                log_warning("watch: without process.pid (attributes-deny, attributes-allow), builds of services with "
+                            "several processes are not compared");
         if (!*daemon->config->spool.directory)
                 log_notice("watch: without a spool, builds from before a restart are not known");
         return fd < 0 ? 0 : MIN(watch_load(daemon->totals->watch, fd), 0);

@@ -640,6 +640,16 @@ Test(backend, gives_each_receiver_a_form_of_its_own) {
         cr_assert_not(backend_has_names(a));
 }
 
+Test(backend, knows_whether_processes_are_told_apart) {
+        cr_assert_not(backend_merges_processes(&config));
+        cr_assert_eq(apply("[export]\nattributes-deny = process.executable.*\n"), 0);
+        cr_assert_not(backend_merges_processes(&config));
+        cr_assert_eq(apply("[export]\nattributes-deny = process.*\n"), 0);
+        cr_assert(backend_merges_processes(&config));
+        cr_assert_eq(apply("[export]\nattributes-deny =\nattributes-allow = service.*\n"), 0);
+        cr_assert(backend_merges_processes(&config));
+}
+
 Test(backend, refuses_a_tenant_that_no_backend_takes) {
         cr_assert_eq(apply("[export]\ntenant = team/../other\n"), CONFIG_E_INVALID);
         cr_assert_eq(apply("[export]\ntenant = team-a|team_b\n"), 0);
