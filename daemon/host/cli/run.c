@@ -19,6 +19,7 @@
 #include "host/cli/cli.h"
 #include "host/service/limits/group-limit.h"
 #include "host/service/recorder/recorder.h"
+#include "host/service/watch/watch.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/demotion.h"
 #include "host/service/control/self.h"
@@ -166,6 +167,7 @@ static int run_confined(Cli *cli, EventOpener *opener) {
                            strerror(-r));
         r = run_all(&run);
         recorder_free(run.totals.recorder);
+        watch_free(run.totals.watch);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;
         if (r < 0)
