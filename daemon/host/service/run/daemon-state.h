@@ -244,6 +244,7 @@ typedef struct DaemonWatch {
         DaemonWatchSlot *slots;         /* by resource */
         uint32_t room;
         uint64_t saved_ns;              /* MONOTONIC */
+        bool has_failed;                /* the last attempt to save them: it was said */
 } DaemonWatch;
 
 struct Daemon {

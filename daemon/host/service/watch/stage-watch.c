@@ -177,6 +177,7 @@ static int open_directory(const Daemon *daemon) {
 
 static int load(Daemon *daemon) {
         _cleanup_(closep) int fd = open_directory(daemon);
+        int r;
 
         if (!backend_wants_names(daemon->config))
                 log_warning("watch: functions in files have no names here, so most builds are not compared: set "
@@ -186,7 +187,11 @@ static int load(Daemon *daemon) {
                             "several processes are not compared");
         if (!*daemon->config->spool.directory)
                 log_notice("watch: without a spool, builds from before a restart are not known");
-        return fd < 0 ? 0 : MIN(watch_load(daemon->totals->watch, fd), 0);
+        r = fd < 0 ? 0 : watch_load(daemon->totals->watch, fd);
+        if (r < 0 && r != -ENOMEM)
+                log_warning("watch: cannot read sketches of builds beside the spool, so builds from before are not "
+                            "known: %s", strerror(-r));
+        return r == -ENOMEM ? r : 0;
 }
 
 static int save(Daemon *daemon) {
@@ -194,8 +199,9 @@ static int save(Daemon *daemon) {
         int r = fd < 0 ? 0 : watch_save(daemon->totals->watch, fd);
 
         daemon->watch.saved_ns = clock_monotonic_ns();
-        if (r && r != -ENOMEM)
+        if (r && r != -ENOMEM && !daemon->watch.has_failed)
                 log_warning("watch: cannot keep sketches of builds beside the spool: %s", strerror(-r));
+        daemon->watch.has_failed = r;
         return r == -ENOMEM ? r : 0;
 }
 

@@ -264,6 +264,8 @@ int watch_load(Watch *watch, int directory) {
                 return 0;
         if (!r)
                 r = file_read_fd(fd, MAX_FILE, &data, &size);
+        if (r == FILE_E_UNREADABLE)
+                return -errno;
         if (r > 0)
                 r = WATCH_E_MALFORMED;
         if (!r)
@@ -297,6 +299,8 @@ int watch_save(Watch *watch, int directory) {
                 r = file_write(fd, text.data, text.size);
         if (!r && renameat(directory, TEMPORARY, directory, NAME) < 0)
                 r = -errno;
+        if (r)
+                unlinkat(directory, TEMPORARY, 0);      /* a part of it, on a disk that is full */
         watch->is_changed = r;
         return r;
 }

@@ -78,7 +78,7 @@ void watch_print_json(const Watch *watch, Text *text);
 int watch_parse(Watch *watch, const void *data, size_t size);
 void watch_write(const Watch *watch, Text *text);
 
-/* The file `watch` in a directory. Return: 0, also if there is none; WATCH_E_MALFORMED, -ENOMEM. */
+/* Reads the file `watch` in a directory. Return: 0, also without one; WATCH_E_MALFORMED, -errno, -ENOMEM. */
 int watch_load(Watch *watch, int directory);
 
 /* Replaces it, if something has changed since. Return: 0, -errno: the old file stays. */

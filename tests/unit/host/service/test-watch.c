@@ -402,6 +402,26 @@ Test(watch, what_is_no_text_is_in_no_sketch) {
         watch_free(read);
 }
 
+/* A directory stands where the file goes. */
+Test(watch, a_file_that_cannot_be_written_leaves_nothing) {
+        char directory[] = "/tmp/spanprof-watch-XXXXXX";
+        Watch *watch = make_busy();
+        int fd;
+
+        cr_assert(mkdtemp(directory));
+        fd = open(directory, O_RDONLY | O_DIRECTORY);
+        cr_assert_eq(mkdirat(fd, "watch", 0700), 0);
+        for (int i = 0; i < 2; i++)     /* the second one is an attempt, too */
+                cr_assert_lt(watch_save(watch, fd), 0);
+        cr_assert_neq(faccessat(fd, "watch.new", F_OK, 0), 0);
+        cr_assert_eq(unlinkat(fd, "watch", AT_REMOVEDIR), 0);
+        cr_assert_eq(watch_save(watch, fd), 0);
+        unlinkat(fd, "watch", 0);
+        close(fd);
+        rmdir(directory);
+        watch_free(watch);
+}
+
 static void is_dropped(int fd, const char *data, size_t size) {
         uint64_t n_dropped = stat_get(COUNTER_WATCH_FILES_DROPPED);
         int file = openat(fd, "watch", O_WRONLY | O_CREAT | O_TRUNC, 0600);
