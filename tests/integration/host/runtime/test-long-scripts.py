@@ -272,7 +272,8 @@ class Scripts(session.NamingCase):
         (home / "apache.conf").write_text("\n".join(lines) + "\n")
         libraries = self.root / "usr/lib/x86_64-linux-gnu"
         child = self.spawn([self.root / "usr/sbin/apache2", "-DFOREGROUND", "-f", home / "apache.conf"],
-                           env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
+                           env={**os.environ, "LD_LIBRARY_PATH": str(libraries)},
+                           start_new_session=True)      # at its end it ends its group
         child.wait_for("resuming normal operations", patience=120)
 
         def ask():
