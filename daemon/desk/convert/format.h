@@ -125,10 +125,10 @@ void convert_loss(Text *words, uint64_t n, const char *one, const char *many);
 /* Losses of forms that have stacks and their sums alone: folded, speedscope. */
 void convert_stack_losses(const Convert *convert, Text *words);
 
-/* For readers and writers: what people should know of the result, beside its losses. */
 /* For writers of forms that add numbers of samples: says where these stand for different times. */
 void convert_say_uneven(const Convert *convert);
 
+/* For readers and writers: what people should know of the result, beside its losses. */
 _printf_(2, 3) void convert_notice(const Convert *convert, const char *format, ...);
 
 /* For readers of lines: how many there were, and which ones were left out. */

@@ -83,7 +83,7 @@ static const WindowProfile *choose(const Convert *convert) {
         const WindowProfile *best = shown_find(window);
         bool others = false;
 
-        if (profile_is_cpu(best->type))
+        if (best && profile_is_cpu(best->type))
                 convert_say_uneven(convert);
         for (uint32_t i = 0; i < window_n_profiles(window); i++)
                 others |= !same_type(best, window_get_profile(window, i));
