@@ -158,10 +158,10 @@ const Verb verb_watch = {
         .reads_files = true,
         .summary = "which functions the newest build of a service made slower",
         .description =
-                "Asks the daemon that runs with --watch-builds 30m what it knows of builds. A service is a user, a control group\n"
-                "(or what owns the pod), service.name and the program; a build is the build id of the program's file, with\n"
-                "service.version. Once both builds have run for that time, the shares that functions have of the CPU time,\n"
-                "without what they call, are compared.\n"
+                "Asks the daemon that runs with --watch-builds 30m what it knows of builds. A service is a user, a\n"
+                "control group (or what owns the pod), service.name and the program; a build is the build id of the\n"
+                "program's file, with service.version. Once both builds have run for that time, the shares that\n"
+                "functions have of the CPU time, without what they call, are compared.\n"
                 "\n"
                 "A function is listed if its share has grown by more than chance and the usual changes of load explain: at\n"
                 "most one of 1,000 comparisons of equal builds has one. The interval holds for all functions together.\n"
