@@ -205,7 +205,8 @@ static double margin(const Side *before, const Side *after, double growth, uint3
         uint32_t blocks = MIN(before->sketch->n_blocks, after->sketch->n_blocks);
 
         for (uint32_t width = 1; blocks / width >= LEAST_BLOCKS; width *= 2) {
-                double df = blocks / width - 1, t2 = df * (exponential(z2 / df) - 1);
+                const uint32_t freedom = blocks / width - 1;
+                double df = freedom, t2 = df * (exponential(z2 / df) - 1);
                 double v = growth * growth * variance(before, width) + variance(after, width);
 
                 largest = MAX(largest, t2 * MAX(v, coins));
