@@ -852,7 +852,7 @@
         X(SPAN_CPU_THREADS_OVER_CAP, "span_cpu_over_cap_total", "what=\"thread\"", \
           "ticks whose thread's bytes were left out, since there were too many threads") \
         X(SPAN_BYTES_FALLS, "span_bytes_falls_total", "", \
-          "threads of Java that had allocated less than before: another one has the id, and is begun anew") \
+          "threads of Java that had allocated less than before: another one has the id, and begins again") \
         X(GOROUTINES_READ, "goroutines_total", "result=\"read\"", \
           "goroutines that waited when they were looked at, with their stacks") \
         X(GOROUTINES_RUNNING, "goroutines_total", "result=\"running\"", \

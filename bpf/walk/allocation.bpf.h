@@ -52,7 +52,7 @@ struct alloc_budget {
         uint64_t n;
 };
 
-/* Processes that allocate. The least used may go, and begins anew. */
+/* Processes that allocate. The least used may go, and begins again. */
 struct {
         __uint(type, BPF_MAP_TYPE_LRU_HASH);
         __uint(max_entries, ALLOC_MAX_PROCESSES);

@@ -2,7 +2,6 @@
 
 /* `status`, `watch`, `pause`, `resume` and `boost`: questions to the daemon that runs. */
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,12 +95,6 @@ static bool is_asked(const Cli *cli, const char *name) {
         return cli->config.origins[option_index(option)].level == CONFIG_COMMAND_LINE;
 }
 
-static void append_escaped(Text *page, const char *text) {
-        for (; *text; text++)
-                text_printf(page, isalnum((unsigned char)*text) || strchr("-_.:@*", *text) ? "%c" : "%%%02X",
-                            (unsigned char)*text);
-}
-
 /* Return: 0, STATUS_USAGE. */
 static int make_page(const Cli *cli, Text *page) {
         const Config *config = &cli->config;
@@ -119,7 +112,8 @@ static int make_page(const Cli *cli, Text *page) {
                 return STATUS_USAGE;
         }
         text_printf(page, has_unit ? "/boost/unit/" : "/boost/process/");
-        append_escaped(page, has_unit ? config->targets.units.items[0] : config->filter.processes.items[0]);
+        text_append_escaped(page, has_unit ? config->targets.units.items[0] : config->filter.processes.items[0],
+                            "-_.:@*");
         text_printf(page, "/frequency/%" PRIu64 "/for/%" PRIu64, config->sampling.frequency,
                     config->command.boost_ns / NS_PER_SEC);
         return page->failed ? error_origin(-ENOMEM) : 0;

@@ -54,6 +54,20 @@ int text_hex(const char *text, const char *end, uint64_t *valuep) {
         return 0;
 }
 
+bool text_take_part(const char **path, char *part, size_t room) {
+        size_t size;
+
+        if (**path != '/')
+                return false;
+        size = strcspn(++*path, "/");
+        if (!size || size >= room)
+                return false;
+        memcpy(part, *path, size);
+        part[size] = 0;
+        *path += size;
+        return true;
+}
+
 void text_to_hex(char *to, const void *data, size_t size) {
         static const char digits[] = "0123456789abcdef";
         const uint8_t *bytes = data;
@@ -223,6 +237,18 @@ void text_append_masked(Text *text, const char *value) {
                 n = text_character(value, SIZE_MAX, &shown);
                 text_append(text, shown ? value : "?", shown ? n : 1);
         }
+}
+
+static bool is_alphanumeric(char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+void text_append_escaped(Text *text, const char *value, const char *plain) {
+        for (; *value; value++)
+                if (is_alphanumeric(*value) || strchr(plain, *value))
+                        text_append(text, value, 1);
+                else
+                        text_printf(text, "%%%02X", (unsigned char)*value);
 }
 
 void text_print(const char *text, size_t size, FILE *out) {

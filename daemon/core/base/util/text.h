@@ -23,6 +23,12 @@ int text_hex(const char *text, const char *end, uint64_t *valuep);
 /* Lower-case hex of @size bytes, NUL-terminated; @to has 2 × @size + 1 bytes. */
 void text_to_hex(char *to, const void *data, size_t size);
 
+/*
+ * Copies the part of a path behind its first slash, up to the next one, into @part of @room bytes; *@path goes
+ * on behind it. Return: false = there is none, or it is empty or too long.
+ */
+bool text_take_part(const char **path, char *part, size_t room);
+
 /* Whether @size bytes are valid UTF-8 without NUL. */
 bool text_is_utf8(const char *text, size_t size);
 
@@ -70,4 +76,6 @@ void text_deinit(Text *text);
 void text_append(Text *text, const char *data, size_t size);
 /* @value, masked by `?`. */
 void text_append_masked(Text *text, const char *value);
+/* @value as a part of a URI: what is no letter, digit or of @plain becomes %XX. */
+void text_append_escaped(Text *text, const char *value, const char *plain);
 _printf_(2, 3) void text_printf(Text *text, const char *format, ...);

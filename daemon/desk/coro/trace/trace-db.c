@@ -404,12 +404,7 @@ static bool has_log(const char *path) {
 /* A path as SQLite's URI; what stands behind the path is not of it. */
 static void append_uri(Text *uri, const char *path) {
         text_printf(uri, *path == '/' ? "file://" : "file:");
-        for (; *path; path++)
-                if ((*path >= 'a' && *path <= 'z') || (*path >= 'A' && *path <= 'Z') ||
-                    (*path >= '0' && *path <= '9') || strchr("/._-", *path))
-                        text_append(uri, path, 1);
-                else
-                        text_printf(uri, "%%%02X", (unsigned char)*path);
+        text_append_escaped(uri, path, "/._-");
         text_printf(uri, "?immutable=1");
 }
 

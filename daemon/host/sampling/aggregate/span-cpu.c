@@ -8,7 +8,7 @@
  * it than is left adds no more there. Services and rows stay, so each is held against the group that brought
  * it. Spans and ticks go with their window: they are counted by program, and by group once they are so many.
  *
- * Threads with a count stay while there is room. Once their table is half full, it begins anew with each
+ * Threads with a count stay while there is room. Once their table is half full, it begins again with each
  * window, and those of the window before are moved as they are met. A count may be too high for one tick
  * (hotspot_bytes.bpf.h): a lower one behind it adds nothing until it is reached again, so the sum is right.
  */

@@ -12,21 +12,6 @@
 #include "host/sampling/process/cgroup.h"
 #include "host/sampling/process/identity.h"
 
-/* The part up to the next slash. Return: false = it is empty or too long. */
-static bool take_part(const char **path, char part[static BOOST_UNIT_SIZE]) {
-        size_t size;
-
-        if (**path != '/')
-                return false;
-        size = strcspn(++*path, "/");
-        if (!size || size >= BOOST_UNIT_SIZE)
-                return false;
-        memcpy(part, *path, size);
-        part[size] = 0;
-        *path += size;
-        return true;
-}
-
 static bool parse_number(const char *text, uint64_t max, uint64_t *numberp) {
         return !*numberp && !text_u64(text, max, numberp) && *numberp;
 }
@@ -38,7 +23,7 @@ int boost_parse(const char *path, Boost *boostp) {
         bool is_sound = true;
 
         while (*path && is_sound) {
-                is_sound = take_part(&path, word) && take_part(&path, value);
+                is_sound = text_take_part(&path, word, sizeof(word)) && text_take_part(&path, value, sizeof(value));
                 if (!is_sound)
                         break;
                 if (!strcmp(word, "unit") && !*boost.unit)

@@ -14,21 +14,6 @@
 
 enum { VALUE_MAX = 64, LAST_MAX = 86400 };
 
-/* The part up to the next slash. Return: false = it is empty or too long. */
-static bool take_part(const char **path, char part[static VALUE_MAX]) {
-        size_t size;
-
-        if (**path != '/')
-                return false;
-        size = strcspn(++*path, "/");
-        if (!size || size >= VALUE_MAX)
-                return false;
-        memcpy(part, *path, size);
-        part[size] = 0;
-        *path += size;
-        return true;
-}
-
 /* @size bytes, big endian; a multiple of 8. */
 static bool parse_id(const char *text, uint8_t *id, size_t size) {
         const size_t n_digits = strlen(text);
@@ -97,7 +82,8 @@ int recorder_ask_parse(const char *path, RecorderAsk *askp) {
         char word[VALUE_MAX], value[VALUE_MAX];
 
         while (*path)
-                if (!take_part(&path, word) || !take_part(&path, value) || !take_pair(&ask, word, value))
+                if (!text_take_part(&path, word, VALUE_MAX) || !text_take_part(&path, value, VALUE_MAX) ||
+                    !take_pair(&ask, word, value))
                         return RECORDER_ASK_E_MALFORMED;
         if (!*ask.reason)
                 strcpy(ask.reason, word_of(&ask));

@@ -81,8 +81,8 @@ static int64_t mean_period_ns(Daemon *daemon, uint64_t now_ns) {
 
 /*
  * For coverage while it runs: what the CPU time of a window stands for. What is less than a tick stays for
- * the next window, and what a pause has seen is passed over. A reload begins anew. Of boosted processes there
- * are more ticks than that, all of which are expected.
+ * the next window, and what a pause has seen is passed over. A reload begins again. Of boosted processes
+ * there are more ticks than that, all of which are expected.
  */
 static void count_expected(Daemon *daemon, int64_t period_ns) {
         uint64_t seen_ns = targets_cpu_time_passed(daemon->stages.targets),

@@ -128,16 +128,10 @@ static void stop(Daemon *daemon) {
         daemon->keeps.receiver = receiver_free(daemon->keeps.receiver);
 }
 
-static void release(Daemon *daemon) {
-        stop(daemon);
-        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n_later);
-        daemon->keeps.n_later = 0;
-}
-
 const Stage stage_recorder_spans = {
         .name = "recorder-spans",
         .make = make,
         .second = second,
         .stop = stop,
-        .release = release,
+        .release = stop,
 };

@@ -229,6 +229,11 @@ static bool has_last_room(const Daemon *daemon, uint64_t n_before) {
                 MIN((uint64_t)LAST_BYTES, daemon->config->delivery.max_queue_bytes / 2);
 }
 
+static void refuse_rest(DaemonKeeps *keeps) {
+        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, keeps->n + keeps->n_later);
+        keeps->n = keeps->n_later = 0;
+}
+
 /*
  * At the stop nothing waits any more: what was asked for goes behind the last window, to the receivers or
  * into the spool, as far as both hold it without losing what is exported.
@@ -242,9 +247,7 @@ static int ship_rest(Daemon *daemon) {
         while (!r && keeps->n && clock_monotonic_ns() < end_ns && has_last_room(daemon, n_before) &&
                (config_spool_is_chosen(daemon->config) || !exports_are_failing(daemon->stages.exports)))
                 r = ship_next(daemon);
-        /* counters are told before the stage is released */
-        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, keeps->n + keeps->n_later);
-        keeps->n = keeps->n_later = 0;
+        refuse_rest(keeps);             /* counters are told before the stage is released */
         return error_fold(r);
 }
 
@@ -348,8 +351,7 @@ static void stop(Daemon *daemon) {
 
 static void release(Daemon *daemon) {
         stop(daemon);
-        stat_add(COUNTER_RECORDER_KEEPS_REFUSED, daemon->keeps.n);
-        daemon->keeps.n = 0;
+        refuse_rest(&daemon->keeps);
         daemon->stages.recorder_rules = recorder_rules_free(daemon->stages.recorder_rules);
         bearer_deinit(&daemon->keeps.tokens);
 }
