@@ -260,10 +260,11 @@ static int open_profile(Reshape *reshape, const WindowProfile *old, uint32_t *pr
                 r = plain_names(reshape, &names);
         if (plain && !profile_is_cpu(old->type) && old->type != PROFILE_OFF_CPU)
                 period = MAX(period, (int64_t)1);
-        if (!r && old->type == PROFILE_BOOST)
-                r = window_profile(reshape->into, resource, old->type, profilep);
-        else
-                r = r ? r : window_profile_named(reshape->into, resource, &names, period, profilep);
+        if (r)
+                return r;
+        r = old->type == PROFILE_BOOST
+                ? window_profile(reshape->into, resource, old->type, profilep)
+                : window_profile_named(reshape->into, resource, &names, period, profilep);
         if (r)
                 return r;
         if (!window_get_profile(reshape->into, *profilep)->period)

@@ -34,12 +34,11 @@ enum {
 };
 
 bool inputs_asked(const Config *config, const char *option) {
-        return config->origins[option_index(option_find(option, strlen(option)))].level ==
-                CONFIG_COMMAND_LINE;
+        return config_origin(config, option)->level == CONFIG_COMMAND_LINE;
 }
 
 bool inputs_is_set(const Config *config, const char *option) {
-        return config->origins[option_index(option_find(option, strlen(option)))].level > CONFIG_DEFAULT;
+        return config_origin(config, option)->level > CONFIG_DEFAULT;
 }
 
 /* Progress: only for people who look at it, and only on work that takes a while. */

@@ -327,8 +327,7 @@ static int read_here(Keep *keep, const Cli *cli, int (*use)(Keep *keep, const Cl
 }
 
 static int run(Cli *cli) {
-        const char *socket = cli->config.daemon.control;
-        Keep keep = { .config = &cli->config, .socket = *socket ? socket : CONTROL_DEFAULT };
+        Keep keep = { .config = &cli->config, .socket = config_control(&cli->config) };
         int r;
 
         if (*cli->config.command.output)

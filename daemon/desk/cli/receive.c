@@ -401,7 +401,7 @@ static int read_tokens(Receive *receive) {
 
 /* The port is part of the address, or an option of its own. */
 static int find_address(const Config *config, char *host, size_t size, uint16_t *portp) {
-        const ConfigOrigin *own = &config->origins[option_index(option_find("port", 4))];
+        const ConfigOrigin *own = config_origin(config, "port");
         bool has_port = false;
 
         *portp = (uint16_t)config->receiver.port;

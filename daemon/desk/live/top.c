@@ -107,9 +107,7 @@ static int draw(Top *top) {
 
 /* The reader of the lines may leave: that is an end like any other. */
 static int print_lines(Top *top) {
-        size_t n_rows = top->config->origins[option_index(option_find("top", 3))].level > CONFIG_DEFAULT
-                ? top->config->report.top
-                : DEFAULT_ROWS;
+        size_t n_rows = config_origin(top->config, "top")->level > CONFIG_DEFAULT ? top->config->report.top : DEFAULT_ROWS;
         ViewFigures figures;
         const Counts *counts = shown_counts(top, &figures);
         Text text = { 0 };
@@ -176,7 +174,7 @@ static int on_stop(sd_event_source *source, void *userdata) {
  */
 static int keep(Top *top) {
         const ConfigPids *pids = &top->config->targets.pids;
-        const char *socket = *top->config->daemon.control ? top->config->daemon.control : CONTROL_DEFAULT;
+        const char *socket = config_control(top->config);
         _cleanup_(text_deinit) Text page = { 0 }, answer = { 0 };
         const Moment *moment = history_get(&top->history, shown_number(top));
         uint64_t end_ns = clock_read_ns(CLOCK_REALTIME);
@@ -338,7 +336,7 @@ static int run(Cli *cli) {
         top.config = &cli->config;
         choose_all(&cli->config);
         set_view(&top);
-        if (cli->config.origins[option_index(option_find("log-level", 9))].level == CONFIG_DEFAULT)
+        if (config_origin(&cli->config, "log-level")->level == CONFIG_DEFAULT)
                 log_set_level(LOG_LEVEL_ERROR);
         counts_init(&top.none);
         counts_init(&top.all);

@@ -43,26 +43,16 @@ typedef struct Pprof {
         uint32_t trace_key, span_key, cpu_key, nanoseconds_key, first_id;
 } Pprof;
 
-static void put_varint(Text *text, uint64_t value) {
-        char bytes[10];
-        size_t n = 0;
-
-        for (; value >= 0x80; value >>= 7)
-                bytes[n++] = (char)(value | 0x80);
-        bytes[n++] = (char)value;
-        text_append(text, bytes, n);
-}
-
 static void put_number(Text *text, unsigned field, uint64_t value) {
         if (!value)
                 return;
-        put_varint(text, field << 3 | WIRE_VARINT);
-        put_varint(text, value);
+        text_append_varint(text, field << 3 | WIRE_VARINT);
+        text_append_varint(text, value);
 }
 
 static void put_bytes(Text *text, unsigned field, const char *data, size_t size) {
-        put_varint(text, field << 3 | WIRE_BYTES);
-        put_varint(text, size);
+        text_append_varint(text, field << 3 | WIRE_BYTES);
+        text_append_varint(text, size);
         text_append(text, data ? data : "", size);
 }
 
@@ -168,7 +158,7 @@ static int put_stack(Pprof *pprof, uint32_t stack) {
                 r = r ? r : location(pprof, word, &id);
                 if (r)
                         return r;
-                put_varint(&pprof->inner, id);
+                text_append_varint(&pprof->inner, id);
         }
         put_message(&pprof->message, SAMPLE_LOCATION, &pprof->inner);
         return 0;
@@ -183,13 +173,13 @@ static int put_sample(Pprof *pprof, const WindowProfile *profile, uint32_t colum
         if (r)
                 return r;
         for (uint32_t i = 0; i < pprof->n_columns; i++)
-                put_varint(&pprof->inner, i == column ? (uint64_t)sample->value : 0);
+                text_append_varint(&pprof->inner, i == column ? (uint64_t)sample->value : 0);
         if (pprof->has_time) {
                 int64_t time;
 
                 if (__builtin_mul_overflow(sample->value, nanoseconds(pprof->window, profile), &time))
                         time = sample->value < 0 ? INT64_MIN : INT64_MAX;
-                put_varint(&pprof->inner, (uint64_t)time);
+                text_append_varint(&pprof->inner, (uint64_t)time);
         }
         put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
         set = window_get_attribute_set(pprof->window, sample->attributes, &n);
@@ -474,7 +464,7 @@ static int put_cpu_samples(Pprof *pprof) {
                         r = put_stack(pprof, sample.stack);
                         if (r)
                                 return r;
-                        put_varint(&pprof->inner, (uint64_t)value);
+                        text_append_varint(&pprof->inner, (uint64_t)value);
                         put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
                         put_message(&pprof->out, PROFILE_SAMPLE, &pprof->message);
                 }

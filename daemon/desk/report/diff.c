@@ -334,14 +334,15 @@ static int print_kind(const Diff *diff, const Kind *kind, const Sheet *sheet, ui
                            n_changed, "functions");
 }
 
-/* One of its kinds on one side is enough: shares are of all. */
+/* One kind on one side is enough: shares are of all. */
 static void say_uneven(const Report *const sides[SIDES], const Sheet *sheet) {
         for (int side = 0; side < SIDES; side++)
                 for (uint32_t i = 0; i < sides[side]->kinds.n_items; i++) {
                         uint32_t section;
 
-                        if (!report_find_section(sides[side], 0, i, &section))
-                                report_say_uneven(sides[side], section, sheet);
+                        if (!report_find_section(sides[side], 0, i, &section) &&
+                            report_say_uneven(sides[side], section, sheet))
+                                return;
                 }
 }
 

@@ -657,15 +657,17 @@ static int print_sums(const Printer *printer) {
         return print_reasons(printer);
 }
 
-void report_say_uneven(const Report *report, uint32_t section, const Sheet *sheet) {
+bool report_say_uneven(const Report *report, uint32_t section, const Sheet *sheet) {
         const ReportSums *sums = &report->sums[section];
         const ReportKind *kind = report_kind(report, report_section(report, section)->kind);
 
-        if (!strcmp(report_string(report, kind->unit), "count") &&
-            !strcmp(report_string(report, kind->period_type), "cpu") &&
-            shown_is_uneven(sums->period_min, sums->period_max))
-                sheet_note(sheet, "Samples count alike here, but stand for different times, as with a boost: "
+        if (strcmp(report_string(report, kind->unit), "count") ||
+            strcmp(report_string(report, kind->period_type), "cpu") ||
+            !shown_is_uneven(sums->period_min, sums->period_max))
+                return false;
+        sheet_note(sheet, "Samples count alike here, but stand for different times, as with a boost: "
                            "--wall has their time.");
+        return true;
 }
 
 static void print_kind_title(const Printer *printer) {

@@ -152,8 +152,8 @@ int report_find_section(const Report *report, uint32_t process, uint32_t kind, u
 /* How long it was suspended, by the profiles that say so. */
 uint64_t report_suspended_ns(const Report *report, uint32_t coroutine);
 
-/* Says where samples of a section stand for times that differ much, and are only counted. */
-void report_say_uneven(const Report *report, uint32_t section, const Sheet *sheet);
+/* Says where samples of a section stand for times that differ much, and are only counted. Return: whether. */
+bool report_say_uneven(const Report *report, uint32_t section, const Sheet *sheet);
 
 /* Value of an attribute of a process, or "". */
 const char *report_attribute(const Report *report, uint32_t process, const char *key);

@@ -13,12 +13,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "host/cli/cli.h"
-#include "host/service/config/option.h"
 #include "host/service/control/control.h"
-
-static const char *path_of(const Cli *cli) {
-        return *cli->config.daemon.control ? cli->config.daemon.control : CONTROL_DEFAULT;
-}
 
 static int explain(const char *path) {
         if (errno == ENOENT || errno == ECONNREFUSED)
@@ -34,7 +29,7 @@ static int explain(const char *path) {
 }
 
 static int ask(Cli *cli, const char *method, const char *page, Text *answer) {
-        const char *path = path_of(cli);
+        const char *path = config_control(&cli->config);
         int status, r = control_ask(path, method, page, &status, answer);
 
         if (r == CONTROL_E_UNREACHABLE)
@@ -90,9 +85,7 @@ static int run_resume(Cli *cli) {
 
 /* Files and the environment have these for the daemon, not for us. */
 static bool is_asked(const Cli *cli, const char *name) {
-        const Option *option = option_find(name, strlen(name));
-
-        return cli->config.origins[option_index(option)].level == CONFIG_COMMAND_LINE;
+        return config_origin(&cli->config, name)->level == CONFIG_COMMAND_LINE;
 }
 
 /* Return: 0, STATUS_USAGE. */

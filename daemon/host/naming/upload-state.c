@@ -8,7 +8,6 @@
 #include "host/naming/upload-state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,17 +157,9 @@ void upload_state_load(UploadState *state, const char *server, int directory) {
 
 int upload_state_save(const UploadState *state, const char *server, int directory) {
         _cleanup_(text_deinit) Text text = { 0 };
-        _cleanup_(closep) int fd = -1;
-        int r;
 
         upload_state_print(state, server, &text);
         if (text.failed)
                 return error_origin(-ENOMEM);
-        fd = openat(directory, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        r = file_write(fd, text.data, text.size);
-        if (!r && renameat(directory, TEMPORARY, directory, NAME) < 0)
-                r = -errno;
-        return r;
+        return file_replace_at(directory, NAME, TEMPORARY, text.data, text.size);
 }

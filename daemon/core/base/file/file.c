@@ -150,3 +150,18 @@ int file_write(int fd, const void *data, size_t size) {
         }
         return 0;
 }
+
+int file_replace_at(int directory, const char *name, const char *temporary, const void *data, size_t size) {
+        _cleanup_(closep) int fd = openat(directory, temporary,
+                                          O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int r;
+
+        if (fd < 0)
+                return -errno;
+        r = file_write(fd, data, size);
+        if (!r && renameat(directory, temporary, directory, name) < 0)
+                r = -errno;
+        if (r)
+                unlinkat(directory, temporary, 0);      /* a part of it, on a disk that is full */
+        return r;
+}

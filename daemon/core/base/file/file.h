@@ -62,3 +62,9 @@ ssize_t file_pread_flags(int fd, void *data, size_t size, uint64_t offset, int f
 
 /* write() until all is written. Return: 0 or -errno. */
 int file_write(int fd, const void *data, size_t size);
+
+/*
+ * Makes @name of a directory what is given, in one step, mode 0600; until then it is @temporary, of which
+ * nothing stays where that fails. Return: 0, -errno.
+ */
+int file_replace_at(int directory, const char *name, const char *temporary, const void *data, size_t size);

@@ -239,6 +239,16 @@ void text_append_masked(Text *text, const char *value) {
         }
 }
 
+void text_append_varint(Text *text, uint64_t value) {
+        char bytes[10];
+        size_t n = 0;
+
+        for (; value >= 0x80; value >>= 7)
+                bytes[n++] = (char)(value | 0x80);
+        bytes[n++] = (char)value;
+        text_append(text, bytes, n);
+}
+
 static bool is_alphanumeric(char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }

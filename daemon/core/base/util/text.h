@@ -78,4 +78,6 @@ void text_append(Text *text, const char *data, size_t size);
 void text_append_masked(Text *text, const char *value);
 /* @value as a part of a URI: what is no letter, digit or of @plain becomes %XX. */
 void text_append_escaped(Text *text, const char *value, const char *plain);
+/* A number of base 128, as cursor_varint() reads it. */
+void text_append_varint(Text *text, uint64_t value);
 _printf_(2, 3) void text_printf(Text *text, const char *format, ...);

@@ -684,16 +684,6 @@ int targets_reread_awaiting(Targets *targets) {
         return error_fold(r);
 }
 
-static const Mapping *find_executable(const Process *process) {
-        for (size_t i = 0; process->exe && i < process->n_mappings; i++) {
-                const Mapping *mapping = &process->mappings[i];
-
-                if (mapping->object && mapping->kind == MAPPING_FILE && !strcmp(mapping->path, process->exe))
-                        return mapping;
-        }
-        return NULL;
-}
-
 /*
  * Programs of one file in one control group are of one kind to the search. A program that was asked for is
  * searched as soon as the first of its kind.
@@ -706,7 +696,7 @@ static void tell_kind(Targets *targets, Target *target) {
 
         if (target->kind_is_told || target->member.reason != SELECTOR_ALL || !identity || !identity->cgroup)
                 return;
-        executable = find_executable(process);
+        executable = process_executable(process);
         if (!executable)
                 return;
         target->kind_is_told = true;

@@ -1034,3 +1034,13 @@ int process_read_mappings(Process *process, ObjectCache *objects) {
 
         return process_read_some(process, objects, NULL, &reading);
 }
+
+const Mapping *process_executable(const Process *process) {
+        for (size_t i = 0; process->exe && i < process->n_mappings; i++) {
+                const Mapping *mapping = &process->mappings[i];
+
+                if (mapping->object && mapping->kind == MAPPING_FILE && !strcmp(mapping->path, process->exe))
+                        return mapping;
+        }
+        return NULL;
+}

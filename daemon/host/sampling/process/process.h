@@ -165,6 +165,9 @@ size_t process_first_mapping(const Process *process, uint64_t address);
 /* The mapping that holds @address now, or NULL. */
 const Mapping *process_find_mapping(const Process *process, uint64_t address);
 
+/* The mapping of its program, where that file is known; else NULL. */
+const Mapping *process_executable(const Process *process);
+
 /* CPU time used by all its threads, dead ones included, ns. Return: 0, PROCESS_E_GONE. */
 int process_cpu_time(const Process *process, uint64_t *cpu_nsp);
 

@@ -490,7 +490,7 @@ static int make_urls(Config *config) {
  * would hang. A user who only checks a configuration may lack the right to read a key.
  */
 static int check_file(LoadState *state, const Config *config, int verb, const char *name, const char *path) {
-        const ConfigOrigin *origin = &config->origins[option_index(option_find(name, strlen(name)))];
+        const ConfigOrigin *origin = config_origin(config, name);
         int r = *path ? file_check_regular(path) : 0;
 
         if (!r || (verb == VERB_CONFIG && r == FILE_E_UNREADABLE && errno == EACCES))

@@ -156,9 +156,7 @@ int config_add_export(Config *config, const char *name, ConfigExport **exportp) 
 }
 
 bool config_first_export(const Config *config) {
-        size_t endpoint = option_index(option_find("endpoint", strlen("endpoint")));
-
-        return !config->n_exports || config->origins[endpoint].level > CONFIG_DEFAULT;
+        return !config->n_exports || config_origin(config, "endpoint")->level > CONFIG_DEFAULT;
 }
 
 int config_profiles_url(const char *base, bool full, char **urlp) {
@@ -202,8 +200,16 @@ int config_set_urls(Config *config, const char *base, bool full) {
         return 0;
 }
 
+const ConfigOrigin *config_origin(const Config *config, const char *option) {
+        return &config->origins[option_index(option_find(option, strlen(option)))];
+}
+
+const char *config_control(const Config *config) {
+        return *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT;
+}
+
 bool config_spool_is_chosen(const Config *config) {
-        return config->origins[option_index(option_find("spool", strlen("spool")))].level > CONFIG_DEFAULT;
+        return config_origin(config, "spool")->level > CONFIG_DEFAULT;
 }
 
 uint32_t config_ticks_per_sample(const Config *config) {

@@ -313,6 +313,10 @@ int config_profiles_url(const char *base, bool full, char **urlp);
 /* Sets profiles_url and shown_url from @base. Return: 0, -ENOMEM. */
 int config_set_urls(Config *config, const char *base, bool full);
 
+/* From where an option has its value, by its name, which there is; and the place of its control socket. */
+const ConfigOrigin *config_origin(const Config *config, const char *option);
+const char *config_control(const Config *config);
+
 /* Whether the configuration has set the spool; else it is none, or that of the service manager. */
 bool config_spool_is_chosen(const Config *config);
 

@@ -211,12 +211,8 @@ static int serve_path(Control *control, const char *name, const char *path, bool
         return 0;
 }
 
-static const char *control_path(const Config *config) {
-        return *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT;
-}
-
 static int serve_control(Control *control) {
-        return serve_path(control, "control", control_path(control->config), *control->config->daemon.control,
+        return serve_path(control, "control", config_control(control->config), *control->config->daemon.control,
                           &control->socket_taken, private_page, &control->socket);
 }
 
@@ -290,7 +286,7 @@ static int unused_page(const ReceiverQuestion *question, Text *page, const char 
         const Control *control = userdata;
 
         text_printf(page, "a reload has moved what was here: the control socket is %s\n",
-                    control_path(control->config));
+                    config_control(control->config));
         return 410;
 }
 
@@ -299,7 +295,7 @@ static bool is_used(const Config *config, const char *where, bool is_path, uint1
         uint16_t used;
 
         if (is_path)
-                return !strcmp(where, control_path(config)) || !strcmp(where, config->daemon.metrics);
+                return !strcmp(where, config_control(config)) || !strcmp(where, config->daemon.metrics);
         return !option_split_address(config->daemon.metrics, host, sizeof(host), &used) && used == port &&
                 !strcmp(host, where);
 }
@@ -358,7 +354,7 @@ static int keep_port(const char *where) {
 
 int control_keep(const Config *config, const char *paths[CONTROL_N_PATHS + 1]) {
         paths[0] = NULL;
-        keep_path(control_path(config), *config->daemon.control, paths);
+        keep_path(config_control(config), *config->daemon.control, paths);
         if (*config->daemon.metrics == '/')
                 keep_path(config->daemon.metrics, true, paths);
         else if (*config->daemon.metrics)

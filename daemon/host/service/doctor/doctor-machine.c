@@ -297,7 +297,7 @@ void doctor_check_kernel(Doctor *doctor) {
 
 /* Without a `capabilities` line it is no view: an older daemon knows no such page. */
 static bool ask_daemon(const Config *config, DoctorView *view) {
-        const char *path = *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT, *line;
+        const char *path = config_control(config), *line;
         _cleanup_(text_deinit) Text answer = { 0 };
         int status;
 

@@ -109,7 +109,7 @@ static void check_spool(Doctor *doctor) {
 /* ---- the port of metrics ---- */
 
 static bool runs_already(const Config *config) {
-        const char *path = *config->daemon.control ? config->daemon.control : CONTROL_DEFAULT;
+        const char *path = config_control(config);
         _cleanup_(text_deinit) Text answer = { 0 };
         int status;
 

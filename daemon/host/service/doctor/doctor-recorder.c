@@ -100,8 +100,8 @@ void doctor_check_recorder(Doctor *doctor) {
         int64_t rate = 0;
         size_t room;
         int status;
-        bool answers = !control_ask(*config->control ? config->control : CONTROL_DEFAULT, "GET", "/status", &status,
-                                    &answer) && status == 200;
+        bool answers = !control_ask(config_control(doctor->config), "GET", "/status", &status, &answer) &&
+                status == 200;
 
         group_limit_read(&group, "/proc/self");
         room = recorder_room(group_limit_spare(&group), config->max_memory_bytes);

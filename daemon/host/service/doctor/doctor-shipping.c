@@ -97,7 +97,7 @@ static bool has_unit(void) {
 }
 
 static void check_daemon(Doctor *doctor) {
-        const char *path = *doctor->config->daemon.control ? doctor->config->daemon.control : CONTROL_DEFAULT;
+        const char *path = config_control(doctor->config);
         _cleanup_(text_deinit) Text answer = { 0 };
         int status, r = control_ask(path, "GET", "/readyz", &status, &answer);
 

@@ -23,9 +23,9 @@ int boost_parse(const char *path, Boost *boostp) {
         bool is_sound = true;
 
         while (*path && is_sound) {
-                is_sound = text_take_part(&path, word, sizeof(word)) && text_take_part(&path, value, sizeof(value));
-                if (!is_sound)
-                        break;
+                if (!text_take_part(&path, word, sizeof(word)) ||
+                    !text_take_part(&path, value, sizeof(value)))
+                        return BOOST_E_MALFORMED;
                 if (!strcmp(word, "unit") && !*boost.unit)
                         memcpy(boost.unit, value, sizeof(value));
                 else if (!strcmp(word, "process"))

@@ -239,8 +239,8 @@ static int change_frequency(Daemon *daemon) {
 
         /* boosted ticks come from here on, before the window ends that had none */
         if (daemon->window.ticks == 1 && n_ticks > 1)
-                daemon->window.tick_ns = NS_PER_SEC / (daemon_frequency(daemon) * n_ticks);
-        sampler_set_frequency(daemon->stages.sampler, daemon_frequency(daemon) * n_ticks, n_ticks);
+                daemon->window.tick_ns = NS_PER_SEC / daemon_tick_frequency(daemon);
+        sampler_set_frequency(daemon->stages.sampler, daemon_tick_frequency(daemon), n_ticks);
         return daemon_drain_window(daemon);
 }
 
@@ -551,10 +551,10 @@ int daemon_boost(Daemon *daemon, const char *path, Text *page) {
         if (daemon_follow_boosts(daemon) || daemon_set_timer(daemon->loop.drain_timer, 0))
                 return 500;
         text_printf(page, "%" PRIu32 " processes at %" PRIu32 " Hz for %" PRIu64 " s\n", counting.n,
-                    daemon_frequency(daemon) * daemon_ticks_per_sample(daemon), boost.length_ns / NS_PER_SEC);
+                    daemon_tick_frequency(daemon), boost.length_ns / NS_PER_SEC);
         log_notice("%s %s: %" PRIu32 " processes are sampled at %" PRIu32 " Hz for %" PRIu64 " s",
                    boost.pid ? "a process" : "the unit", boost.pid ? "by its id" : boost.unit, counting.n,
-                   daemon_frequency(daemon) * daemon_ticks_per_sample(daemon), boost.length_ns / NS_PER_SEC);
+                   daemon_tick_frequency(daemon), boost.length_ns / NS_PER_SEC);
         return 200;
 }
 

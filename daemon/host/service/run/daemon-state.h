@@ -295,17 +295,23 @@ static inline uint32_t daemon_ticks_per_sample(const Daemon *daemon) {
         return MAX(recorded, boosts_ticks(&limits->boosts, (uint32_t)daemon->config->sampling.frequency));
 }
 
+/* Ticks of a CPU, Hz. */
+static inline uint32_t daemon_tick_frequency(const Daemon *daemon) {
+        return daemon_frequency(daemon) * daemon_ticks_per_sample(daemon);
+}
+
 /* The open window has these ticks from its begin on. */
 static inline void daemon_begin_ticks(Daemon *daemon) {
         daemon->window.ticks = daemon_ticks_per_sample(daemon);
         if (daemon->window.ticks > 1)
-                daemon->window.tick_ns = NS_PER_SEC / (daemon_frequency(daemon) * daemon->window.ticks);
+                daemon->window.tick_ns = NS_PER_SEC / daemon_tick_frequency(daemon);
 }
 
 /* What one tick stands for that runs of @process are split by, in the open window. */
 static inline uint64_t daemon_tick_ns(const Daemon *daemon, const Process *process) {
-        bool has_all = config_ticks_per_sample(daemon->config) > 1 ||
-                boosts_mean(&daemon->limits.boosts, process);
+        const uint32_t ticks = daemon->window.ticks;
+        bool has_all = ticks > 1 && (config_ticks_per_sample(daemon->config) > 1 ||
+                                     boosts_mean(&daemon->limits.boosts, process));
 
-        return NS_PER_SEC / (daemon_frequency(daemon) * (has_all ? daemon->window.ticks : 1));
+        return NS_PER_SEC / (daemon_frequency(daemon) * (has_all ? ticks : 1));
 }

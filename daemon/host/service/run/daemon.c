@@ -202,7 +202,7 @@ static void read_metrics(void *userdata, Metrics *metrics) {
                 .files = daemon->totals->has_files ? &daemon->totals->files : NULL,
         };
         metrics->boosts = &daemon->limits.boosts;
-        metrics->tick_frequency = daemon_frequency(daemon) * daemon_ticks_per_sample(daemon);
+        metrics->tick_frequency = daemon_tick_frequency(daemon);
         metrics->is_held = daemon->limits.governor.holds_more;
         stages_describe(daemon, metrics);
         self_read(&metrics->self);

@@ -55,7 +55,7 @@ uint64_t sketch_hash(const char *name) {
 
 /* ---- counting ---- */
 
-static SketchRow *find(const Sketch *sketch, uint64_t hash) {
+SketchRow *sketch_find(const Sketch *sketch, uint64_t hash) {
         for (uint32_t i = 0; i < sketch->n_rows; i++)
                 if (sketch->rows[i].hash == hash)
                         return (SketchRow *)&sketch->rows[i];
@@ -67,7 +67,7 @@ static void add(uint32_t *to, uint32_t n) {
 }
 
 bool sketch_add(Sketch *sketch, uint64_t hash, const char *name, uint32_t n) {
-        SketchRow *row = find(sketch, hash);
+        SketchRow *row = sketch_find(sketch, hash);
 
         n = MIN(n, (uint32_t)SKETCH_MAX_BLOCK);
         add(&sketch->total[sketch->n_blocks], n);
@@ -236,7 +236,7 @@ static double named_since(const Sketch *before, const Sketch *after) {
 
         for (uint32_t i = 0; i < before->n_rows; i++) {
                 const SketchRow *row = &before->rows[i];
-                Side old = look(before, row), now = look(after, find(after, row->hash));
+                Side old = look(before, row), now = look(after, sketch_find(after, row->hash));
 
                 if (!is_named(row))
                         sum += MAX(old.hits / old.total - now.hits / now.total, 0.0);
@@ -260,7 +260,7 @@ static double median_growth(const Sketch *before, const Sketch *after) {
 
         for (uint32_t i = 0; i < after->n_rows; i++) {
                 const SketchRow *row = &after->rows[i];
-                Side now = look(after, row), old = look(before, find(before, row->hash));
+                Side now = look(after, row), old = look(before, sketch_find(before, row->hash));
                 double a = old.hits / old.total, b = now.hits / now.total;
 
                 if (a > 0 && b > 0 && is_named(row))
@@ -299,7 +299,7 @@ void sketch_compare(const Sketch *before, const Sketch *after, SketchVerdict *ve
         strcpy(verdict->after, after->build);
         for (uint32_t i = 0; i < after->n_rows; i++) {
                 const SketchRow *row = &after->rows[i];
-                Side now = look(after, row), old = look(before, find(before, row->hash));
+                Side now = look(after, row), old = look(before, sketch_find(before, row->hash));
                 double share = now.hits / now.total, was = old.hits / old.total,
                        at_most = (old.hits + old.missed) / old.total + unnamed;
                 double chance = margin(&old, &now, growth, verdict->n_compared);

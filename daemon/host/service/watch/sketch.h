@@ -69,6 +69,9 @@ uint64_t sketch_hash(const char *name);
  */
 bool sketch_add(Sketch *sketch, uint64_t hash, const char *name, uint32_t n);
 
+/* NULL = it has no row of this function. */
+SketchRow *sketch_find(const Sketch *sketch, uint64_t hash);
+
 /* Time of what was added: @ns. A block that has @block_ns or more is closed. */
 void sketch_pass(Sketch *sketch, uint64_t ns, uint64_t block_ns);
 

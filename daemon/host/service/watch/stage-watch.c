@@ -40,16 +40,14 @@ enum {
 
 /* The build id of the executable; "" = it is not known. */
 static const char *build_of(const Process *process) {
-        for (size_t i = 0; process->exe && i < process->n_mappings; i++) {
-                const Mapping *mapping = &process->mappings[i];
-                const Object *object = mapping->object;
+        const Mapping *mapping = process_executable(process);
+        const Object *object = mapping ? mapping->object : NULL;
 
-                if (object && !strcmp(mapping->path, process->exe))
-                        return *object->build_id_gnu      ? object->build_id_gnu
-                                : *object->build_id_go ? object->build_id_go
-                                                       : object->htlhash;
-        }
-        return "";
+        if (!object)
+                return "";
+        return *object->build_id_gnu   ? object->build_id_gnu
+                : *object->build_id_go ? object->build_id_go
+                                       : object->htlhash;
 }
 
 static int note(void *userdata, const Program *program, uint32_t resource) {

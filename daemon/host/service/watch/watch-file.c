@@ -39,36 +39,30 @@ enum {
 
 /* ---- writing ---- */
 
-static void put(Text *text, uint64_t value) {
-        for (; value > 0x7F; value >>= 7)
-                text_append(text, &(char){ (char)(value | 0x80) }, 1);
-        text_append(text, &(char){ (char)value }, 1);
-}
-
 static void put_text(Text *text, const char *value) {
-        put(text, strlen(value));
+        text_append_varint(text, strlen(value));
         text_append(text, value, strlen(value));
 }
 
 static void put_numbers(Text *text, const uint32_t *numbers, uint32_t n) {
         for (uint32_t i = 0; i < n; i++)
-                put(text, numbers[i]);
+                text_append_varint(text, numbers[i]);
 }
 
 static void put_sketch(Text *text, const Sketch *sketch) {
         put_text(text, sketch->build);
-        put(text, sketch->n_blocks);
-        put(text, sketch->open_ns);
-        put(text, sketch->seen_s);
+        text_append_varint(text, sketch->n_blocks);
+        text_append_varint(text, sketch->open_ns);
+        text_append_varint(text, sketch->seen_s);
         put_numbers(text, sketch->total, sketch->n_blocks + 1);
         put_numbers(text, sketch->missed, sketch->n_blocks + 1);
-        put(text, sketch->n_rows);
+        text_append_varint(text, sketch->n_rows);
         for (uint32_t i = 0; i < sketch->n_rows; i++) {
                 const SketchRow *row = &sketch->rows[i];
 
-                put(text, row->hash);
+                text_append_varint(text, row->hash);
                 put_text(text, row->name);
-                put(text, row->since);
+                text_append_varint(text, row->since);
                 put_numbers(text, row->n, sketch->n_blocks + 1);
         }
 }
@@ -76,31 +70,31 @@ static void put_sketch(Text *text, const Sketch *sketch) {
 static void put_verdict(Text *text, const SketchVerdict *verdict) {
         put_text(text, verdict->before);
         put_text(text, verdict->after);
-        put(text, verdict->n_compared);
-        put(text, verdict->n_slower);
+        text_append_varint(text, verdict->n_compared);
+        text_append_varint(text, verdict->n_slower);
         for (uint32_t i = 0; i < MIN(verdict->n_slower, (uint32_t)SKETCH_SLOWER); i++) {
                 const SketchSlower *row = &verdict->slower[i];
                 const int32_t shares[] = { row->before, row->after, row->low, row->high };
 
                 put_text(text, row->name);
                 for (size_t j = 0; j < ARRAY_SIZE(shares); j++)
-                        put(text, (uint32_t)(shares[j] + MAX_SHARE));
+                        text_append_varint(text, (uint32_t)(shares[j] + MAX_SHARE));
         }
 }
 
 void watch_write(const Watch *watch, Text *text) {
-        put(text, watch->time_ns);
-        put(text, watch->way);
-        put(text, watch->n_services);
+        text_append_varint(text, watch->time_ns);
+        text_append_varint(text, watch->way);
+        text_append_varint(text, watch->n_services);
         for (uint32_t i = 0; i < watch->n_services; i++) {
                 const WatchService *service = &watch->services[i];
 
-                put(text, service->user);
+                text_append_varint(text, service->user);
                 put_text(text, service->place);
                 put_text(text, service->service);
                 put_text(text, service->program);
-                put(text, service->seen_s);
-                put(text, (service->before ? HAS_BEFORE : 0) | (service->is_compared ? IS_COMPARED : 0));
+                text_append_varint(text, service->seen_s);
+                text_append_varint(text, (service->before ? HAS_BEFORE : 0) | (service->is_compared ? IS_COMPARED : 0));
                 put_sketch(text, service->now);
                 if (service->before)
                         put_sketch(text, service->before);
@@ -133,13 +127,6 @@ static void get_numbers(Cursor *cursor, uint32_t *numbers, uint32_t n, const uin
                 numbers[i] = (uint32_t)get(cursor, most ? most[i] : SKETCH_MAX_BLOCK);
 }
 
-static bool has_hash(const Sketch *sketch, uint64_t hash) {
-        for (uint32_t i = 0; i < sketch->n_rows; i++)
-                if (sketch->rows[i].hash == hash)
-                        return true;
-        return false;
-}
-
 static void get_sketch(Cursor *cursor, Sketch *sketch) {
         uint32_t n_rows;
 
@@ -155,7 +142,7 @@ static void get_sketch(Cursor *cursor, Sketch *sketch) {
                 SketchRow *row = &sketch->rows[i];
 
                 row->hash = get(cursor, UINT64_MAX);
-                cursor->failed |= has_hash(sketch, row->hash);
+                cursor->failed |= sketch_find(sketch, row->hash) != NULL;
                 get_text(cursor, row->name, sizeof(row->name));
                 row->since = (uint32_t)get(cursor, sketch->n_blocks + 1);
                 get_numbers(cursor, row->n, sketch->n_blocks + 1, sketch->total);
@@ -180,12 +167,11 @@ static void get_verdict(Cursor *cursor, SketchVerdict *verdict) {
 
 /* A sketch of its own number. Return: 0, -ENOMEM. */
 static int take_sketch(Watch *watch, Cursor *cursor, Sketch **sketchp) {
-        *sketchp = calloc(1, sizeof(**sketchp));
-        if (!*sketchp)
-                return error_origin(-ENOMEM);
-        get_sketch(cursor, *sketchp);
-        (*sketchp)->serial = ++watch->serial;
-        return 0;
+        int r = watch_new_sketch(watch, "", sketchp);
+
+        if (!r)
+                get_sketch(cursor, *sketchp);
+        return error_fold(r);
 }
 
 /* Return: 0, with cursor->failed where it is none; -ENOMEM. *service holds what was read, in any case. */
@@ -236,8 +222,7 @@ int watch_parse(Watch *watch, const void *data, size_t size) {
                 r = add_service(watch, &cursor);
         if (!r && !cursor.failed && !cursor_left(&cursor))
                 return 0;
-        while (watch->n_services)
-                watch_drop_service(watch, &watch->services[0]);
+        watch_clear(watch);
         return r ? error_fold(r) : WATCH_E_MALFORMED;
 }
 
@@ -279,28 +264,18 @@ int watch_load(Watch *watch, int directory) {
 
 int watch_save(Watch *watch, int directory) {
         _cleanup_(text_deinit) Text text = { 0 };
-        _cleanup_(closep) int fd = -1;
-        char head[HEAD_SIZE] = HEAD;
         uint32_t sum;
         int r;
 
         if (!watch->is_changed)
                 return 0;
+        text_append(&text, (char[HEAD_SIZE]){ HEAD }, HEAD_SIZE);
         watch_write(watch, &text);
         if (text.failed)
                 return error_origin(-ENOMEM);
-        sum = gzip_crc32(0, text.data, text.size);
-        memcpy(head + strlen(HEAD), &sum, sizeof(sum));
-        fd = openat(directory, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return -errno;
-        r = file_write(fd, head, sizeof(head));
-        if (!r)
-                r = file_write(fd, text.data, text.size);
-        if (!r && renameat(directory, TEMPORARY, directory, NAME) < 0)
-                r = -errno;
-        if (r)
-                unlinkat(directory, TEMPORARY, 0);      /* a part of it, on a disk that is full */
+        sum = gzip_crc32(0, text.data + HEAD_SIZE, text.size - HEAD_SIZE);
+        memcpy(text.data + strlen(HEAD), &sum, sizeof(sum));
+        r = file_replace_at(directory, NAME, TEMPORARY, text.data, text.size);
         watch->is_changed = r;
         return r;
 }

@@ -33,6 +33,10 @@ struct Watch {
 int watch_add_service(Watch *watch, const WatchService *like, WatchService **servicep);
 bool watch_has_service(const Watch *watch, const WatchService *like);
 void watch_drop_service(Watch *watch, WatchService *service);
+void watch_clear(Watch *watch);
+
+/* An empty one with a number of its own, for its service to free. Return: 0, -ENOMEM. */
+int watch_new_sketch(Watch *watch, const char *build, Sketch **sketchp);
 
 /* NULL = gone. */
 Sketch *watch_sketch(const Watch *watch, uint64_t serial);

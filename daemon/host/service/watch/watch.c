@@ -49,11 +49,15 @@ int watch_new(Watch **watchp, uint64_t time_ns, uint32_t way) {
         return 0;
 }
 
+void watch_clear(Watch *watch) {
+        while (watch->n_services)
+                watch_drop_service(watch, &watch->services[0]);
+}
+
 Watch *watch_free(Watch *watch) {
         if (!watch)
                 return NULL;
-        while (watch->n_services)
-                watch_drop_service(watch, &watch->services[0]);
+        watch_clear(watch);
         shares_deinit(&watch->shares);
         free(watch);
         return NULL;
@@ -156,7 +160,7 @@ static int make_room(Watch *watch, const WatchService *asking, uint64_t now_s) {
         return r;
 }
 
-static int new_sketch(Watch *watch, const char *build, Sketch **sketchp) {
+int watch_new_sketch(Watch *watch, const char *build, Sketch **sketchp) {
         Sketch *sketch = calloc(1, sizeof(*sketch));
 
         if (!sketch)
@@ -178,7 +182,7 @@ static bool is_last(const WatchService *service) {
 /* A build that neither sketch is of. */
 static int begin_build(Watch *watch, WatchService *service, const char *build) {
         Sketch *sketch = NULL;
-        int r = new_sketch(watch, build, &sketch);
+        int r = watch_new_sketch(watch, build, &sketch);
 
         if (r)
                 return r;
@@ -212,7 +216,7 @@ static int begin_service(Watch *watch, WatchService *like, const char *build, ui
         int r = make_room(watch, like, now_s);
 
         if (!r)
-                r = new_sketch(watch, build, &like->now);
+                r = watch_new_sketch(watch, build, &like->now);
         if (!r)
                 r = watch_add_service(watch, like, servicep);
         if (r)
