@@ -269,7 +269,7 @@ static __always_inline void record_emit(struct scratch *scratch, bool is_undecid
 /* For the CPU time of spans (wait-run.bpf.h). A context that cannot be read says nothing of it. */
 static __always_inline void note_tick(struct task_struct *task, const struct abi_sample *sample,
                                       struct counters *counters) {
-        if (run_is_told(sample->context) && run_add_tick(sample, run_switches(task)))
+        if (abi_context_is_told(sample->context) && run_add_tick(sample, run_switches(task)))
                 counters->values[COUNTER_RUN_TICKS_OVER_CAP]++;
 }
 

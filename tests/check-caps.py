@@ -16,6 +16,7 @@ import re
 import sys
 
 PAGE, COUNTERS = "docs/CAPS.md", "bpf/border/counters.h"
+AFTER_MAPS = "## The daemon"         # what stands behind the table of maps
 MAP = re.compile(r'struct (?:(\w+) )?\{((?:(?!struct (?:\w+ )?\{).)*?)\}(?: (\w+) SEC\("\.maps"\))?;', re.S)
 OF_TYPE = r'struct %s (\w+) SEC\("\.maps"\)'
 OF_A_CAP = re.compile(r"\bX\((\w+_(?:OVER_CAP|FULL|EVICTED|OVER_BUDGET)),")
@@ -130,8 +131,8 @@ def main():
     page = ROW.sub(renew, page)
     missing = [name for name in maps if name not in seen]
     if write:
-        page = page.rstrip("\n") + "".join(f"\n| `{name}` | {maps[name][0]} | {maps[name][1]} | ? | ? | ? | ? |"
-                                           for name in missing) + "\n"
+        rows = "".join(f"\n| `{name}` | {maps[name][0]} | {maps[name][1]} | ? | ? | ? | ? |" for name in missing)
+        page = page.replace(f"\n\n{AFTER_MAPS}", f"{rows}\n\n{AFTER_MAPS}", 1)
         (root / PAGE).write_text(page)
     mistakes += [f"the map `{name}` has no row" for name in missing]
     mistakes += [f"no row has the counter {name}" for name in OF_A_CAP.findall((root / COUNTERS).read_text())

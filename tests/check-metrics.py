@@ -47,8 +47,9 @@ SECTIONS = [                    # heading, what the metrics' names begin with, a
      "thread_symbols", "Java, Python, Node.js, PHP, Ruby, Erlang and Go ([RUNTIMES.md](RUNTIMES.md))."),
     ("Spans and contexts", "context ring process_contexts thread_contexts",
      "What services publish, and which samples have it ([SPANS.md](SPANS.md))."),
-    ("Waits, CPU and bytes of spans", "wait thread_cpu span_cpu span_ outside_span split_span",
-     "With `--off-cpu` ([OFFCPU.md](OFFCPU.md))."),
+    ("Waits, CPU and bytes of spans", "wait thread_cpu span_ outside_span split_span",
+     "Waits with `--off-cpu` ([OFFCPU.md](OFFCPU.md)), bytes with `--allocated-bytes` "
+     "([OPERATING.md](OPERATING.md#bytes-by-operation-of-a-jvm))."),
     ("Coroutines", "coroutine", "Stations of coroutines."),
     ("Names", "names nameless code_ symbol go_tables debuginfod naming", "Why a frame has a name, or has none "
      "([Names of functions](OPERATING.md#names-of-functions))."),

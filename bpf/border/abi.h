@@ -20,6 +20,7 @@
 #include "border/kernel.bpf.h"
 #else
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #endif
 
@@ -56,7 +57,7 @@ enum {
 
 /* Kind of event at a sample's time; fixes the meaning of `value`. */
 enum abi_kind {
-        ABI_KIND_CPU = 1,               /* value: 1, or what the thread has allocated (abi_allocated()) */
+        ABI_KIND_CPU = 1,               /* value: 1, or what the thread has allocated (ABI_VALUE_*) */
         ABI_KIND_OFF_CPU = 2,           /* value: ns suspended */
         ABI_KIND_LOCK = 3,              /* value: ns waited */
         ABI_KIND_ALLOC = 4,             /* value: bytes of allocations that it stands for */
@@ -151,6 +152,14 @@ enum abi_context {
         ABI_CONTEXT_INVALID = 7,
         ABI_CONTEXT_N,
 };
+
+/*
+ * Whether @context says for which span the thread works, or that it works for none. A thread record that is
+ * not valid is one without a span, but for the few ns of a write.
+ */
+static inline bool abi_context_is_told(uint8_t context) {
+        return context <= ABI_CONTEXT_NONE || context == ABI_CONTEXT_STALE || context == ABI_CONTEXT_INVALID;
+}
 
 /* Whether a process is profiled. No row in the table means `default_state`. */
 enum abi_state {

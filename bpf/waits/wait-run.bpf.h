@@ -28,7 +28,7 @@ static __always_inline bool run_is_whole(const struct wait_thread *thread, const
 
         if (had || has)
                 return had && has && run_is_same(&thread->key.span, &sample->span);
-        return run_is_told(thread->key.context) && run_is_told(sample->context);
+        return abi_context_is_told(thread->key.context) && abi_context_is_told(sample->context);
 }
 
 /* Whether the element knows when the current run began. */

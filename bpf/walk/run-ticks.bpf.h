@@ -47,14 +47,6 @@ static __always_inline uint64_t run_switches(struct task_struct *task) {
         return counts->nvcsw + counts->nivcsw;
 }
 
-/*
- * Whether @context says for which span the thread works, or that it works for none. A thread record that is
- * not valid is one without a span, but for the few ns of a write.
- */
-static __always_inline bool run_is_told(uint8_t context) {
-        return context <= ABI_CONTEXT_NONE || context == ABI_CONTEXT_STALE || context == ABI_CONTEXT_INVALID;
-}
-
 static __always_inline bool run_is_same(const struct abi_span *a, const struct abi_span *b) {
         return !((a->trace_high ^ b->trace_high) | (a->trace_low ^ b->trace_low) | (a->span ^ b->span));
 }

@@ -79,6 +79,12 @@ def version():
     return subprocess.run([SOURCE_DIR / "packaging/version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def need_kernel(release, lacks):
+    """@release: (6, 6); @lacks: what an older one says, after `kernel:`."""
+    if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < release:
+        skip(f"kernel: {lacks} (before {'.'.join(map(str, release))})")
+
+
 def need_btf():
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         skip("kernel: no BTF (/sys/kernel/btf/vmlinux)")

@@ -48,6 +48,8 @@
 #include "core/base/util/log.h"
 #include "core/base/util/text.h"
 #include "host/jfr/jfr-find.h"
+#include "host/sampling/context/adopt.h"
+#include "host/sampling/process/identity.h"
 
 enum {
         MAX_TEXT = 400,
@@ -114,7 +116,7 @@ int jfr_start_is_disabled(const char *texts, size_t size) {
 
 /* ---- who it is ---- */
 
-__attribute__((format(printf, 2, 3))) static bool refuse(Said *said, const char *format, ...) {
+_printf_(2, 3) static bool refuse(Said *said, const char *format, ...) {
         va_list arguments;
 
         said->is_bad = 1;
@@ -124,7 +126,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(Said *said, const char 
         return false;
 }
 
-/* The numbers of a line of /proc/PID/status: the last one, or that at @place. */
+/* The number at @place of a line of /proc/PID/status. */
 static bool read_field(const char *status, const char *name, int place, int base, uint64_t *valuep) {
         const char *at = strstr(status, name);
         char *end;
@@ -132,18 +134,12 @@ static bool read_field(const char *status, const char *name, int place, int base
         if (!at)
                 return false;
         at += strlen(name);
-        for (int i = 0;; i++) {
-                uint64_t value = strtoull(at, &end, base);
-
+        for (int i = 0; i <= place; i++, at = end) {
+                *valuep = strtoull(at, &end, base);
                 if (end == at)
-                        return place < 0 && i;
-                *valuep = value;
-                at = end;
-                if (i == place)
-                        return true;
-                if (*at == '\n')
-                        return place < 0;
+                        return false;
         }
+        return true;
 }
 
 /* A file of its /proc directory; NULL = it cannot be read, or is larger than @max. */
@@ -177,7 +173,8 @@ static bool is_disabled(pid_t pid) {
 /* Return: whether it is to be asked. */
 static bool read_target(Target *target, Said *said) {
         _cleanup_(freep) char *status = NULL;
-        uint64_t uid, gid, inner, caught;
+        uint64_t gid, caught;
+        uint32_t uid, inner;
         size_t size;
 
         /* before all else: what is read is of this process, or the signal goes nowhere */
@@ -186,10 +183,10 @@ static bool read_target(Target *target, Said *said) {
                 status = read_of(target->pid, "status", MAX_TEXTS, &size);
         if (!status)
                 return refuse(said, "there is no such process");
-        if (!read_field(status, "\nUid:", 1, 10, &uid) || !read_field(status, "\nGid:", 1, 10, &gid) ||
-            !read_field(status, "\nNSpid:", -1, 10, &inner) || !read_field(status, "\nSigCgt:", 0, 16, &caught))
+        if (identity_parse_status(status, &uid) || adopt_parse_status(status, &inner) ||
+            !read_field(status, "\nGid:", 1, 10, &gid) || !read_field(status, "\nSigCgt:", 0, 16, &caught))
                 return refuse(said, "its status cannot be read");
-        target->uid = (uid_t)uid;
+        target->uid = uid;
         target->gid = (gid_t)gid;
         target->inner_pid = (pid_t)inner;
         target->catches_quit = caught >> (SIGQUIT - 1) & 1;
@@ -261,7 +258,6 @@ static int connect_to(const Target *target) {
         const struct timeval limit = { .tv_sec = ANSWER_MS / 1000 };
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        int r;
 
         snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/.java_pid%d", (int)target->inner_pid);
         if (fd < 0)
@@ -270,9 +266,7 @@ static int connect_to(const Target *target) {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return -errno;
-        r = fd;
-        fd = -1;
-        return r;
+        return take_fd(fd);
 }
 
 /* A file that the JVM takes for one: of a tool that asks as well, or was killed. */
@@ -429,7 +423,7 @@ static _Noreturn void run_child(int fd, uint32_t pid, pid_t parent) {
 
 static int fork_child(Child *child, uint32_t pid) {
         pid_t parent = getpid();
-        int pair[2];
+        int pair[2], r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_origin(-errno);
@@ -440,12 +434,12 @@ static int fork_child(Child *child, uint32_t pid) {
                         _exit(1);
                 run_child(3, pid, parent);
         }
+        r = child->pid < 0 ? -errno : 0;
         close(pair[1]);
-        if (child->pid < 0) {
-                closep(&child->socket);
-                return error_origin(-errno);
-        }
-        return 0;
+        if (!r)
+                return 0;
+        close(take_fd(child->socket));
+        return error_origin(r);
 }
 
 /* Return: whether it was said in time. */
@@ -466,8 +460,7 @@ static bool hear(const Child *child, Said *said) {
 static void end_child(Child *child, bool waits) {
         if (child->socket < 0)
                 return;
-        closep(&child->socket);
-        child->socket = -1;
+        close(take_fd(child->socket));
         if (waits)
                 waitpid(child->pid, NULL, 0);
 }
@@ -513,7 +506,6 @@ int jfr_start_new(JfrStart **startp, const uint32_t *pids, size_t n_pids) {
         int r = 0;
 
         start = calloc(1, sizeof(*start) + n_pids * sizeof(start->children[0]));
-
         if (!start)
                 return error_origin(-ENOMEM);
         for (size_t i = 0; i < n_pids && !r; i++) {

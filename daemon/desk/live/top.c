@@ -107,7 +107,8 @@ static int draw(Top *top) {
 
 /* The reader of the lines may leave: that is an end like any other. */
 static int print_lines(Top *top) {
-        size_t n_rows = config_origin(top->config, "top")->level > CONFIG_DEFAULT ? top->config->report.top : DEFAULT_ROWS;
+        size_t n_rows = config_origin(top->config, "top")->level > CONFIG_DEFAULT ? top->config->report.top
+                                                                                   : DEFAULT_ROWS;
         ViewFigures figures;
         const Counts *counts = shown_counts(top, &figures);
         Text text = { 0 };

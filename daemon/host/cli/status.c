@@ -105,7 +105,8 @@ static int make_page(const Cli *cli, Text *page) {
                 return STATUS_USAGE;
         }
         text_printf(page, has_unit ? "/boost/unit/" : "/boost/process/");
-        text_append_escaped(page, has_unit ? config->targets.units.items[0] : config->filter.processes.items[0],
+        text_append_escaped(page,
+                            has_unit ? config->targets.units.items[0] : config->filter.processes.items[0],
                             "-_.:@*");
         text_printf(page, "/frequency/%" PRIu64 "/for/%" PRIu64, config->sampling.frequency,
                     config->command.boost_ns / NS_PER_SEC);

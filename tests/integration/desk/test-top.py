@@ -18,7 +18,6 @@ import struct
 import termios
 import time
 
-import otlp_read
 import session
 import tap
 
@@ -165,7 +164,7 @@ class Terminal:
         self.test.assertEqual(termios.tcgetattr(self.follower), self.before)
 
 
-class OnTerminal(session.TestCase):
+class OnTerminal(session.NamingCase):
     def test_shows_functions_threads_and_processes_of_the_victim(self):
         victim = self.victim("shares", rests=True)
         terminal = Terminal(self, "-p", victim.pid)
@@ -185,20 +184,19 @@ class OnTerminal(session.TestCase):
         self.assertIsNone(victim.status)
 
     def test_a_key_has_the_recorder_ship_what_is_shown(self):
-        socket = self.directory() / "control.sock"
+        path = self.directory() / "control.sock"
         victim, other = (self.victim("shares", rests=True) for _ in range(2))
-        terminal = Terminal(self, "-p", victim.pid, "--control", socket, columns=150)
+        terminal = Terminal(self, "-p", victim.pid, "--control", path, columns=150)
         terminal.wait(r"share_50")
         terminal.type("k")
-        terminal.wait(rf"^not kept: no daemon answers at {socket}$")
-        run = self.start("--pid", f"{victim.pid},{other.pid}", "--recorder", "60s", "--control", socket)
+        terminal.wait(rf"^not kept: no daemon answers at {path}$")
+        run = self.start("--pid", f"{victim.pid},{other.pid}", "--recorder", "60s", "--control", path)
         run.wait_events(5, victim.pid)
         terminal.type("c")
         terminal.wait("since the start")
         terminal.type("k")
         terminal.wait(r"^kept: \d+\.\d s, which the daemon ships as kept_samples$")
-        tap.wait_until(lambda: any(s.type == "kept_samples" for path in run.receiver.paths()
-                                   for s in otlp_read.samples(path)), "what is kept at the receiver")
+        self.wait_for(run, lambda all: any(s.type == "kept_samples" for s in all), "what is kept at the receiver")
         terminal.type("q")
         terminal.end()
         result = run.stop()

@@ -24,8 +24,8 @@ int text_hex(const char *text, const char *end, uint64_t *valuep);
 void text_to_hex(char *to, const void *data, size_t size);
 
 /*
- * Copies the part of a path behind its first slash, up to the next one, into @part of @room bytes; *@path goes
- * on behind it. Return: false = there is none, or it is empty or too long.
+ * Copies the part of a path behind its first slash, up to the next one, into @part of @room bytes; *@path
+ * goes on behind it. Return: false = there is none, or it is empty or too long.
  */
 bool text_take_part(const char **path, char *part, size_t room);
 

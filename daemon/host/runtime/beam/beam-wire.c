@@ -22,8 +22,7 @@ bool beam_wire_check(const FunctionSaid *said, BeamWireKind kind) {
                 return false;
         if ((kind != BEAM_WIRE_NAME && kind != BEAM_WIRE_TASK) || said->result)
                 return !said->line && !said->n_name && !said->n_file;
-        return said->line <= INT32_MAX && said->n_name > 1 && said->n_name <= BEAM_MAX_TEXT &&
-                said->n_file >= 1 && said->n_file <= BEAM_MAX_TEXT;
+        return function_wire_is_named(said);
 }
 
 static bool is_opened(const void *answer, const void *request) {
@@ -93,21 +92,13 @@ int beam_link_names(FileLink *link, const BeamFound *found, const uint64_t *cons
                     ReaderFunction *room, FunctionAnswer answer, void *userdata) {
         const struct beam_process *process = &found->process;
         BeamQuestion questions[FUNCTION_MAX_ASKED];
-        size_t n_asked = MIN(n, (size_t)FUNCTION_MAX_ASKED);
-        int r;
 
-        for (size_t i = 0; i < n_asked; i++)
+        for (size_t i = 0; i < MIN(n, (size_t)FUNCTION_MAX_ASKED); i++)
                 questions[i] = (BeamQuestion){ .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_NAME,
                                                .words = { words[i][0], words[i][1] },
                                                .ranges = process->ranges, .active = process->active,
                                                .modules = process->modules, .atoms = found->atoms };
-        r = function_link_ask(link, &beam_question, questions, n_asked, room, answer, userdata);
-        return r ? r : n_asked < n ? FILE_LINK_E_LATER : 0;
-}
-
-static int keep_said(void *userdata, size_t i, int said) {
-        *(int *)userdata = said;
-        return 0;
+        return function_link_ask(link, &beam_question, questions, n, room, answer, userdata);
 }
 
 int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, ReaderFunction *function,
@@ -115,7 +106,8 @@ int beam_link_task(FileLink *link, const BeamFound *found, uint64_t task, Reader
         const BeamQuestion question = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_TASK, .words = { task },
                                         .atoms = found->atoms };
 
-        return function_link_ask(link, &beam_question, &question, 1, function, keep_said, said);
+        return function_link_ask(link, &beam_question, &question, 1, function, function_keep_said,
+                                 said);
 }
 
 /* ---- the worker ---- */
@@ -126,13 +118,6 @@ typedef struct Served {
         BeamOpened opened;
         BeamReader reader;
 } Served;
-
-static int say_opened(const Served *served, int result) {
-        const FunctionSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_OPEN, .result = result };
-
-        return channel_send(served->socket, &said, sizeof(said), -1) ||
-                channel_send(served->socket, &served->opened, sizeof(served->opened), -1);
-}
 
 static int say_found(const Served *served) {
         FunctionSaid said = { .magic = BEAM_WIRE_MAGIC, .kind = BEAM_WIRE_FIND };
@@ -177,7 +162,7 @@ void beam_serve(int socket, int fd, const ReaderRequest *first) {
                 return;
         served = (Served){ .socket = socket, .bias = first->bias };
         r = beam_open(fd, NULL, first->size, &served.opened);
-        if (say_opened(&served, r) || r)
+        if (function_wire_say_opened(socket, BEAM_WIRE_MAGIC, r, &served.opened, sizeof(served.opened)) || r)
                 return;
         served.reader = (BeamReader){ .read = reader_handle_read,
                                       .userdata = &handle,

@@ -111,7 +111,7 @@ typedef struct HotspotThreadLayout {
         HotspotField cont_entry;        /* ContinuationEntry *, which lies in its stack; 25.0.3 */
 } HotspotThreadLayout;
 
-/* How much a thread has allocated; hotspot_bytes_absent(). */
+/* How much a thread has allocated; absent_of_bytes() in hotspot-runtime.c says what is missing. */
 typedef struct HotspotBytesLayout {
         HotspotField allocated;         /* Thread: bytes before its TLAB */
         HotspotField tlab;              /* Thread: ThreadLocalAllocBuffer, within it */

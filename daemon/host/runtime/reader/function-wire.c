@@ -17,13 +17,17 @@ enum { GONE = 1 };                      /* result of a question without an answe
 
 /* ---- what the worker says ---- */
 
+bool function_wire_is_named(const FunctionSaid *said) {
+        return said->line <= INT32_MAX && said->first_line <= INT32_MAX && said->n_name > 1 &&
+                said->n_name <= READER_MAX_TEXT && said->n_file >= 1 && said->n_file <= READER_MAX_TEXT;
+}
+
 bool function_wire_check(const FunctionSaid *said, uint32_t magic, FunctionWireKind kind) {
         if (said->magic != magic || said->kind != kind || said->result < 0 || said->result > GONE)
                 return false;
         if (kind != FUNCTION_WIRE_NAME || said->result)
                 return !said->line && !said->first_line && !said->n_name && !said->n_file;
-        return said->line <= INT32_MAX && said->first_line <= INT32_MAX && said->n_name > 1 &&
-                said->n_name <= READER_MAX_TEXT && said->n_file >= 1 && said->n_file <= READER_MAX_TEXT;
+        return function_wire_is_named(said);
 }
 
 static bool is_named(const void *answer, const void *request) {
@@ -80,7 +84,7 @@ static int ask(void *userdata, WorkerSession *worker) {
 
 int function_link_ask(FileLink *link, const WorkerQuestion *question, const void *requests, size_t n,
                       ReaderFunction *room, FunctionAnswer answer, void *userdata) {
-        Asked asked = { question, requests, n, 0, room, answer, userdata };
+        Asked asked = { question, requests, MIN(n, (size_t)FUNCTION_MAX_ASKED), 0, room, answer, userdata };
         int r = 0;
 
         if (file_link_ask(link, ask, &asked, &r))
@@ -97,15 +101,12 @@ int function_link_names(FileLink *link, uint32_t magic, const uint64_t *const *w
                 .is_sound = is_named,
         };
         FunctionQuestion questions[FUNCTION_MAX_ASKED];
-        size_t n_asked = MIN(n, (size_t)FUNCTION_MAX_ASKED);
-        int r;
 
-        for (size_t i = 0; i < n_asked; i++) {
+        for (size_t i = 0; i < MIN(n, (size_t)FUNCTION_MAX_ASKED); i++) {
                 questions[i] = (FunctionQuestion){ .magic = magic };
                 memcpy(questions[i].words, words[i], runtime_frame_words(*words[i]) * sizeof(**words));
         }
-        r = function_link_ask(link, &question, questions, n_asked, room, answer, userdata);
-        return r ? r : n_asked < n ? FILE_LINK_E_LATER : 0;
+        return function_link_ask(link, &question, questions, n, room, answer, userdata);
 }
 
 /* ---- as frames of a runtime ---- */
@@ -117,14 +118,14 @@ static RuntimeFrame frame_of(const ReaderFunction *function) {
                                .first_line = function->first_line };
 }
 
-static int keep_said(void *userdata, size_t i, int said) {
+int function_keep_said(void *userdata, size_t i, int said) {
         *(int *)userdata = said;
         return 0;
 }
 
 int function_frames(FunctionNames names, void *state, const ReaderFunction *room, const uint64_t *words,
                     RuntimeFrame *frames, size_t *np) {
-        int said = GONE, r = names(state, &words, 1, keep_said, &said);
+        int said = GONE, r = names(state, &words, 1, function_keep_said, &said);
 
         if (r)
                 return r < 0 ? error_fold(r) : RUNTIME_E_LATER;

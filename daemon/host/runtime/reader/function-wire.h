@@ -42,6 +42,9 @@ typedef struct FunctionSaid {
 
 _Static_assert(sizeof(FunctionSaid) == 24 && sizeof(FunctionQuestion) == 32, "no hidden bytes");
 
+/* Pure. Whether what an answer says of a function with a name may be. */
+bool function_wire_is_named(const FunctionSaid *said);
+
 /* Pure. Whether an answer to a question of @magic and @kind is one that may come. */
 bool function_wire_check(const FunctionSaid *said, uint32_t magic, FunctionWireKind kind);
 
@@ -51,10 +54,13 @@ bool function_wire_take(ReaderFunction *function, const FunctionSaid *said, cons
 /* Takes what was said of frame @i: 0 = its function is in the room. Return: 0, -ENOMEM. */
 typedef int (*FunctionAnswer)(void *userdata, size_t i, int said);
 
+/* Such a one that keeps it: @userdata is an int. */
+int function_keep_said(void *userdata, size_t i, int said);
+
 /*
- * Asks about @n frames, FUNCTION_MAX_ASKED at most, at once. @question: is answered by what begins as a
- * FunctionSaid. @requests: one of its size for each frame. @room: has the function while @answer is called.
- * Return: 0, FILE_LINK_E_LATER: some have no answer, -ENOMEM.
+ * Asks about @n frames at once, or about the first FUNCTION_MAX_ASKED. @question: is answered by what begins
+ * as a FunctionSaid. @requests: one of its size for each that is asked about. @room: has the function while
+ * @answer is called. Return: 0, FILE_LINK_E_LATER: some have no answer, -ENOMEM.
  */
 int function_link_ask(FileLink *link, const WorkerQuestion *question, const void *requests, size_t n,
                       ReaderFunction *room, FunctionAnswer answer, void *userdata);

@@ -231,19 +231,17 @@ static int64_t allocation_objects(Aggregator *aggregator, const Sample *sample) 
 }
 
 /* Bytes, and objects beside them. */
-static int add_allocation(Aggregator *aggregator, const Program *program, const Sample *sample,
-                          const Place *at) {
+static int add_allocation(Aggregator *aggregator, const Sample *sample, const Place *at) {
         const int64_t n = allocation_objects(aggregator, sample);
         Window *window = aggregator->window;
-        uint32_t resource, objects;
+        uint32_t objects;
         int r = window_sample(window, at->profile, at->stack, at->attributes, at->link,
                               (int64_t)sample->header->value, sample->header->time_ns);
 
         if (r || !n)
                 return r;
-        r = attributes_of_process(&aggregator->attributes, window, program, &resource);
-        if (!r)
-                r = window_profile(window, resource, PROFILE_ALLOC_OBJECTS, &objects);
+        r = window_profile(window, window_get_profile(window, at->profile)->resource, PROFILE_ALLOC_OBJECTS,
+                           &objects);
         return r ? r : window_sample(window, objects, at->stack, at->attributes, at->link, n,
                                      sample->header->time_ns);
 }
@@ -258,7 +256,7 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         if (r || at.is_late)
                 return r;
         if (sample->allocation)
-                return add_allocation(aggregator, program, sample, &at);
+                return add_allocation(aggregator, sample, &at);
         /* the value of a crash is an address, that of a tick may be what its thread has allocated */
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
                           header->kind == ABI_KIND_FAULT ? (int64_t)header->value : 1,

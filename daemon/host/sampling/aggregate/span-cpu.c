@@ -661,9 +661,7 @@ static int share_bytes(SpanCpu *cpu, uint32_t service, const Thread *thread, con
 bool span_cpu_has_count(const struct abi_sample *header) {
         bool is_tick = header->kind == ABI_KIND_CPU || header->kind >= ABI_KIND_FINE;
 
-        return is_tick && !(header->value & ABI_VALUE_TICK) &&
-                (header->context <= ABI_CONTEXT_NONE || header->context == ABI_CONTEXT_STALE ||
-                 header->context == ABI_CONTEXT_INVALID);
+        return is_tick && !(header->value & ABI_VALUE_TICK) && abi_context_is_told(header->context);
 }
 
 int span_cpu_add_count(SpanCpu *cpu, const Program *program, const Sample *sample) {

@@ -287,14 +287,17 @@ static int renew_row(Targets *targets, Target *target) {
         return r > 0 ? 0 : r;
 }
 
+static int follow_boost(Targets *targets, Target *target) {
+        return target->is_boosted == wants_boost(targets, target->process) ? 0 : renew_row(targets, target);
+}
+
 int targets_boost(Targets *targets) {
         Target *target;
         uint32_t at = 0;
         int r = 0;
 
         while (!r && (target = next_living(targets, &at)))
-                if (target->is_boosted != wants_boost(targets, target->process))
-                        r = renew_row(targets, target);
+                r = follow_boost(targets, target);
         return r;
 }
 
@@ -717,8 +720,7 @@ static int on_mappings_changed(void *userdata, TrackedMappings *mappings) {
                 return r;
         tell_kind(targets, target);
         /* its unit is known by now */
-        if (target->is_boosted != wants_boost(targets, target->process))
-                r = renew_row(targets, target);
+        r = follow_boost(targets, target);
         return r ? r : resolve_threads(targets, target);
 }
 

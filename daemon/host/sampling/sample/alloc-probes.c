@@ -210,15 +210,14 @@ static int add_probes(AllocProbes *probes, Object *object, int fd, const ProbeNo
 }
 
 /* Return: 0, -ENOMEM. */
-static int look(AllocProbes *probes, const Process *process, int proc_fd, const Mapping *mapping) {
-        const ShareOwner owner = identity_owner(proc_fd, process->pid);
+static int look(AllocProbes *probes, int proc_fd, const ShareOwner *owner, const Mapping *mapping) {
         Object *object = mapping->object;
         _cleanup_(closep) int fd = -1;
         ProbeNotes notes;
         int r;
 
         if (object->probes == OBJECT_PROBES_LEFT &&
-            !shares_leave_room(&probes->shares, &owner, 1, ALLOC_MAX_PROBES))
+            !shares_leave_room(&probes->shares, owner, 1, ALLOC_MAX_PROBES))
                 return 0;
         if (object_number_is_remote(object->file)) {    /* such a file has a copy alone, which nobody runs */
                 object->probes = OBJECT_PROBES_KNOWN;
@@ -230,11 +229,12 @@ static int look(AllocProbes *probes, const Process *process, int proc_fd, const 
                 return 0;
         }
         r = read_notes(fd, &notes);
-        return r ? r : add_probes(probes, object, fd, &notes, &owner);
+        return r ? r : add_probes(probes, object, fd, &notes, owner);
 }
 
 int alloc_probes_process(AllocProbes *probes, const Process *process) {
         _cleanup_(closep) int proc_fd = -1;
+        ShareOwner owner = { 0 };
 
         for (size_t i = 0; i < process->n_mappings; i++) {
                 const Mapping *mapping = &process->mappings[i];
@@ -243,9 +243,12 @@ int alloc_probes_process(AllocProbes *probes, const Process *process) {
                 if (mapping->kind != MAPPING_FILE || !mapping->object ||
                     mapping->object->probes == OBJECT_PROBES_KNOWN)
                         continue;
-                if (proc_fd < 0 && process_open((pid_t)process->pid, process->start_time_ns, &proc_fd))
-                        return 0;       /* the file is gone */
-                r = look(probes, process, proc_fd, mapping);
+                if (proc_fd < 0) {
+                        if (process_open((pid_t)process->pid, process->start_time_ns, &proc_fd))
+                                return 0;       /* the file is gone */
+                        owner = identity_owner(proc_fd, process->pid);
+                }
+                r = look(probes, proc_fd, &owner, mapping);
                 if (r)
                         return error_fold(r);
         }

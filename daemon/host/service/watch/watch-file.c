@@ -94,7 +94,8 @@ void watch_write(const Watch *watch, Text *text) {
                 put_text(text, service->service);
                 put_text(text, service->program);
                 text_append_varint(text, service->seen_s);
-                text_append_varint(text, (service->before ? HAS_BEFORE : 0) | (service->is_compared ? IS_COMPARED : 0));
+                text_append_varint(text, (service->before ? HAS_BEFORE : 0) |
+                                                 (service->is_compared ? IS_COMPARED : 0));
                 put_sketch(text, service->now);
                 if (service->before)
                         put_sketch(text, service->before);

@@ -51,9 +51,6 @@ class Scripts(session.NamingCase):
         super().setUp()
         self.root = scripts.fetched() or tap.skip("machine: no packages of Debian")
 
-    def need(self, program):
-        return shutil.which(program) or tap.skip(f"tool: {program} is not installed")
-
     def check_whole(self, what, samples, language, root=None, named_since_ns=0, least=WHOLE, named=NAMED):
         begin = min(s.time_ns for s in samples if any(f.type == language for f in s.frames))
         samples = [s for s in samples if s.time_ns >= begin and s.type not in session.NO_TICKS]
@@ -124,7 +121,7 @@ class Scripts(session.NamingCase):
 
     def test_rabbitmq(self):
         """A queue that is filled and emptied."""
-        self.need("erl")
+        tap.need_tool("erl")
         child, port = self.start_rabbitmq()
         is_over = threading.Event()
 
@@ -161,7 +158,7 @@ class Scripts(session.NamingCase):
     def beside_excimer(self, what, victim, *arguments):
         """Excimer tells a tick, as one in C code, when the next function is called, and with that function.
         So functions are compared that call others for most of their time."""
-        php, said = self.need("php"), self.directory() / "excimer"
+        php, said = tap.need_tool("php"), self.directory() / "excimer"
         extensions = next(self.root.glob("usr/lib/php/*/excimer.so")).parent
         options = ["-n", "-d", f"include_path={self.root}/usr/share/php", "-d", "memory_limit=-1"]
         for name in ("tokenizer", "phar", "ctype", *(extensions / name for name in
@@ -308,7 +305,7 @@ class Scripts(session.NamingCase):
         self.compare(what, ours, len(stacks), theirs, int(total))
 
     def ruby(self, victim, *arguments):
-        return self.recorded([self.need("ruby"), VICTIMS / "ruby" / victim, *arguments],
+        return self.recorded([tap.need_tool("ruby"), VICTIMS / "ruby" / victim, *arguments],
                              env={**os.environ, "RUBYLIB": scripts.ruby_path(self.root)})
 
     def test_rubocop(self):
@@ -344,7 +341,7 @@ class Scripts(session.NamingCase):
     # ---- Elixir ----
 
     def elixir(self, *arguments):
-        return [self.need("erl"), "-noshell", "-pa", *scripts.erlang_paths(self.root), "-s", "elixir", "start_cli",
+        return [tap.need_tool("erl"), "-noshell", "-pa", *scripts.erlang_paths(self.root), "-s", "elixir", "start_cli",
                 "-extra", *arguments]
 
     def shop(self, *arguments):

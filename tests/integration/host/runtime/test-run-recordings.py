@@ -161,26 +161,28 @@ class Recordings(session.NamingCase):
     def jcmd(self, pid):
         return self.run_command([jdks.tool("jcmd"), str(pid), "JFR.check"], expect=0).stdout
 
+    def record(self, *pids, output=None):
+        words = [word for pid in pids for word in ("-p", str(pid))]
+        return self.spawn([tap.SPANPROF, "record", "--jfr", *words, "-o", output or self.directory() / "ours.pb"])
+
     def test_record_starts_a_recording_and_stops_it(self):
         """… also where it is killed."""
         victim = self.spawn(self.plain_java(), stdin=subprocess.PIPE)
         victim.wait_for("ready")
         output = self.directory() / "ours.pb"
-        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o", output])
+        recorder = self.record(victim.pid, output=output)
         recorder.wait_for("a recording of allocations is started")
         recorder.wait_for("chosen: ")
         self.assertIn(f"name=spanprof-{recorder.pid}", self.jcmd(victim.pid))
         # some MB for each sample at the least; what was written last comes with the stop
         self.tell(victim, "throw 500000")
-        recorder.process.send_signal(signal.SIGINT)
-        self.assertEqual(recorder.wait(120), 0, recorder)
+        self.assertEqual(recorder.stop(signal.SIGINT, 120), 0, recorder)
         sums = {names: value for (kind, names), value in sums_of(output).items() if kind == "alloc_space"}
         self.assertGreater(sum(value for names, value in sums.items() if "VictimRecorded.fall" in names), 2e8, sums)
         self.assertIn("No available recordings", self.jcmd(victim.pid))
-        killed = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o", output])
+        killed = self.record(victim.pid, output=output)
         killed.wait_for("a recording of allocations is started")
-        killed.process.kill()
-        killed.wait(60)
+        killed.stop(signal.SIGKILL)
         tap.wait_until(lambda: "No available recordings" in self.jcmd(victim.pid), "it is stopped", 60)
         victim.process.stdin.close()
         victim.wait(60)
@@ -193,10 +195,9 @@ class Recordings(session.NamingCase):
             child = self.spawn(command, stdin=subprocess.PIPE)
             if command[0] != "sleep":
                 child.wait_for("ready")
-            done = self.run_command([tap.SPANPROF, "record", "--jfr", "-p", str(child.pid), "-o",
-                                     self.directory() / "ours.pb"])
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn(says, done.stderr)
+            recorder = self.record(child.pid)
+            self.assertNotEqual(recorder.wait(120), 0)
+            self.assertIn(says, recorder.err)
             self.assertIsNone(child.process.poll(), says)
             child.process.kill()
             child.wait(60)
@@ -211,8 +212,7 @@ class Recordings(session.NamingCase):
         stale = pathlib.Path(f"/tmp/.attach_pid{child.pid}")
         stale.touch()
         self.addCleanup(stale.unlink)
-        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(child.pid), "-o",
-                               self.directory() / "ours.pb"])
+        recorder = self.record(child.pid)
         self.assertNotEqual(recorder.wait(120), 0)
         self.assertIn("it does not answer", recorder.err)
         child.wait_for(rf"JFR\.stop name=spanprof-{recorder.pid} by")
@@ -224,12 +224,10 @@ class Recordings(session.NamingCase):
     def test_what_records_already_is_left_alone(self):
         victim = self.spawn(self.java(), stdin=subprocess.PIPE)
         victim.wait_for("ready")
-        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(victim.pid), "-o",
-                               self.directory() / "ours.pb"])
+        recorder = self.record(victim.pid)
         recorder.wait_for("it records already")
         recorder.wait_for("chosen: ")
-        recorder.process.send_signal(signal.SIGINT)
-        recorder.wait(120)
+        recorder.stop(signal.SIGINT, 120)
         self.assertNotIn("spanprof", self.jcmd(victim.pid))
         victim.process.stdin.close()
         victim.wait(60)
@@ -263,13 +261,11 @@ class Recordings(session.NamingCase):
         """… if it records already; and of several, one may be no JVM."""
         none = self.spawn(["sleep", "600"])
         child = self.pretend(100)
-        recorder = self.spawn([tap.SPANPROF, "record", "--jfr", "-p", str(none.pid), "-p", str(child.pid), "-o",
-                               self.directory() / "ours.pb"])
+        recorder = self.record(none.pid, child.pid)
         recorder.wait_for(f"process {none.pid}: it is no JVM")
         recorder.wait_for(f"process {child.pid}: it records already")
         recorder.wait_for("chosen: 2 processes")
-        recorder.process.send_signal(signal.SIGINT)
-        recorder.wait(120)
+        recorder.stop(signal.SIGINT, 120)
         child.process.stdin.close()
         child.wait(60)
         none.process.kill()

@@ -46,8 +46,7 @@ def chance(size):
 class Allocations(session.NamingCase):
     def setUp(self):
         super().setUp()
-        if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (6, 6):
-            tap.skip("kernel: lets `run` attach to no probe (before 6.6)")
+        tap.need_kernel((6, 6), "lets `run` attach to no probe")
 
     def begin(self, *arguments, library=LIBRARY, mean=MEAN):
         return self.victim("alloc", *map(str, arguments), stdin=subprocess.PIPE,

@@ -84,8 +84,7 @@ class PageFaults(session.NamingCase):
         return result, truth, faults
 
     def need_mappings(self):
-        if tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) < (5, 17):
-            tap.skip("kernel: tells no program the mapping of an address (before 5.17)")
+        tap.need_kernel((5, 17), "tells no program the mapping of an address")
 
     def check_books(self, result):
         """Each sample is delivered or counted, and so are the faults that it stands for."""

@@ -8,7 +8,6 @@ oracle.enter()
 import json
 import os
 import signal
-import socket
 import statistics
 import time
 
@@ -16,6 +15,7 @@ import groups
 import otlp_read
 import session
 import tap
+import unix_http
 
 FREQUENCY, TICKS = 99, 5        # of 495 Hz
 BOOSTED = 600                   # samples of who is boosted to wait for: so many has another of 120
@@ -34,11 +34,7 @@ class Boost(session.NamingCase):
         return self.spanprof("boost", "--control", self.socket, *options, expect=expect)
 
     def ask(self):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self.socket))
-            connection.sendall(b"GET /status.json HTTP/1.0\r\n\r\n")
-            while connection.recv(1 << 16):
-                pass
+        unix_http.ask_once(unix_http.Unix(self.socket), "/status.json")
 
     def status(self):
         return json.loads(self.spanprof("status", "--json", "--control", self.socket).stdout)

@@ -42,6 +42,8 @@ Part = collections.namedtuple("Part", "pid trace span cpu_ns begin_ns end_ns")
 def trace_id(n):
     return f"{9:016x}{n:016x}"
 
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+
 
 class Recorder(session.NamingCase):
     def record(self, *options):
@@ -159,13 +161,15 @@ class Recorder(session.NamingCase):
             out = self.spanprof("report", path).stdout
             self.assertRegex(out, rf"(?m)^  value +{counts[0] + counts[1]}\b", name)
 
+    def wait_kept(self, run, n):
+        self.wait_for(run, lambda all: sum(s.value for s in all if s.type == "kept_samples") >= n,
+                      "what is kept at the receiver")
+
     def test_a_request_is_shipped_with_the_reason(self):
         run, victim, parts = self.requests()
         _, kept = self.keep("--trace", trace_id(2))
         self.spanprof("keep", "--control", self.socket, "--trace", trace_id(2))
-        tap.wait_until(lambda: sum(s.value for path in run.receiver.paths() for s in otlp_read.samples(path)
-                                   if s.type == "kept_samples") >= sum(s.value for s in kept if s.type == "samples"),
-                       "what is kept at the receiver")
+        self.wait_kept(run, sum(s.value for s in kept if s.type == "samples"))
         done = self.spanprof("keep", "--control", self.socket, "--type", "samples", expect=2)
         self.assertRegex(done.stderr, "write a file with -o")
         result = run.stop()
@@ -206,8 +210,7 @@ class Recorder(session.NamingCase):
         # the daemon ships the same traces
         done = self.spanprof("keep", "--control", self.socket, "--slower-than", f"{LIMIT_MS}ms")
         self.assertRegex(done.stderr, r"\b[1-9]\d* traces are shipped")
-        tap.wait_until(lambda: sum(s.value for path in run.receiver.paths() for s in otlp_read.samples(path)
-                                   if s.type == "kept_samples") >= n, "what is kept at the receiver")
+        self.wait_kept(run, n)
         result = run.stop()
         self.assertEqual({s.trace_id for s in result.kept}, {s.trace_id for s in kept})
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"slower-than"})
@@ -215,9 +218,8 @@ class Recorder(session.NamingCase):
 
     def test_a_rule_keeps_a_slow_request_by_itself(self):
         run, victim, parts = self.requests("--recorder-slower-than", f"{LIMIT_MS}ms", slow=(SLOW, TIMES))
-        tap.wait_until(lambda: any(s.type == "kept_samples" and s.trace_id == trace_id(SLOW)
-                                   for path in run.receiver.paths() for s in otlp_read.samples(path)),
-                       "the slow request at the receiver")
+        self.wait_for(run, lambda all: any(s.type == "kept_samples" and s.trace_id == trace_id(SLOW) for s in all),
+                      "the slow request at the receiver")
         result = run.stop()
         self.check_slow({s.trace_id for s in result.kept}, parts)
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"slower-than"})
@@ -251,8 +253,7 @@ class Recorder(session.NamingCase):
         # what an alert's webhook posts is read, and not looked at
         self.assertEqual(self.post(port, page, "n3xt", body=b"{" * 30000), 200)
         self.assertEqual(self.post(port, "/metrics", method="GET"), 200)
-        tap.wait_until(lambda: any(s.type == "kept_samples" for path in run.receiver.paths()
-                                   for s in otlp_read.samples(path)), "what is kept at the receiver")
+        self.wait_kept(run, 1)
         answers = [self.post(port, f"/recorder/keep/trace/{trace_id(9)}", "n3xt") for _ in range(60)]
         self.assertEqual(answers.count(429), 2)
         result = run.stop()
@@ -260,6 +261,15 @@ class Recorder(session.NamingCase):
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"alert-1"})
         keeps = result.counter("recorder_keeps_total")
         self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (60, 2, 3))
+
+    @staticmethod
+    def spans_of(*traces):
+        """A request with a span of each."""
+        request = trace_service_pb2.ExportTraceServiceRequest()
+        for n in traces:
+            span = request.resource_spans.add().scope_spans.add().spans.add()
+            span.trace_id, span.span_id = bytes.fromhex(trace_id(n)), b"12345678"
+        return request.SerializeToString()
 
     def choosing(self, *options):
         """A run that takes chosen traces, once its requests are over, and where it does."""
@@ -271,9 +281,8 @@ class Recorder(session.NamingCase):
         return run, port
 
     def check_chosen(self, run, *traces):
-        tap.wait_until(lambda: {trace_id(n) for n in traces} <=
-                       {s.trace_id for path in run.receiver.paths() for s in otlp_read.samples(path)
-                        if s.type == "kept_samples"}, "the chosen traces at the receiver")
+        self.wait_for(run, lambda all: {trace_id(n) for n in traces} <=
+                      {s.trace_id for s in all if s.type == "kept_samples"}, "the chosen traces at the receiver")
         result = run.stop()
         self.assertEqual({s.trace_id for s in result.kept}, {trace_id(n) for n in traces})
         self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"tail-sampling"})
@@ -281,33 +290,24 @@ class Recorder(session.NamingCase):
 
     def test_who_samples_traces_tells_which_are_chosen(self):
         run, port = self.choosing()
-        request = trace_service_pb2.ExportTraceServiceRequest()
-        for n in 2, 4, 2, 77:
-            span = request.resource_spans.add().scope_spans.add().spans.add()
-            span.trace_id, span.span_id = bytes.fromhex(trace_id(n)), b"12345678"
-        data, packed = request.SerializeToString(), {"Content-Encoding": "gzip"}
-        protobuf = {"Content-Type": "application/x-protobuf"}
-        self.assertEqual(self.post(port, "/v1/traces", None, body=data, **protobuf), 401)
-        self.assertEqual(self.post(port, "/v1/traces", "s3cre", body=data, **protobuf), 401)
-        self.assertEqual(self.post(port, "/v1/profiles", "s3cret", body=data, **protobuf), 404)
-        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=data[:-1], **protobuf), 400)
+        data, packed = self.spans_of(2, 4, 2, 77), {"Content-Encoding": "gzip"}
+        self.assertEqual(self.post(port, "/v1/traces", None, body=data, **PROTOBUF), 401)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cre", body=data, **PROTOBUF), 401)
+        self.assertEqual(self.post(port, "/v1/profiles", "s3cret", body=data, **PROTOBUF), 404)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=data[:-1], **PROTOBUF), 400)
         json_type = {"Content-Type": "application/json"}
         self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=b"{}", **json_type), 400)
-        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=bytes((2 << 20) + 1), **protobuf), 413)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=bytes((2 << 20) + 1), **PROTOBUF), 413)
         os.kill(run.pid, signal.SIGHUP)
         tap.wait_until(lambda: run.child.err.count("chosen traces are taken at") > 1, "the daemon after a reload")
-        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=gzip.compress(data), **protobuf, **packed), 200)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=gzip.compress(data), **PROTOBUF, **packed), 200)
         keeps = self.check_chosen(run, 2, 4)
         self.assertEqual((keeps["by_hook"], keeps["hooks_over_rate"], keeps["unauthorized"]), (3, 0, 2))
         self.assertEqual(keeps["unread"], 4)
 
     def test_what_was_chosen_as_it_stops_is_shipped(self):
         run, port = self.choosing("--export-interval", "1h")
-        request = trace_service_pb2.ExportTraceServiceRequest()
-        span = request.resource_spans.add().scope_spans.add().spans.add()
-        span.trace_id, span.span_id = bytes.fromhex(trace_id(3)), b"12345678"
-        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=request.SerializeToString(),
-                                   **{"Content-Type": "application/x-protobuf"}), 200)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=self.spans_of(3), **PROTOBUF), 200)
         result = run.stop()
         self.assertEqual({s.trace_id for s in result.kept}, {trace_id(3)})
         keeps = result.counter("recorder_keeps_total")
@@ -316,12 +316,7 @@ class Recorder(session.NamingCase):
     def test_what_has_no_room_as_it_stops_is_refused(self):
         """Half of this queue holds no request of the recorder's beside another: the last window is not pushed out for one."""
         run, port = self.choosing("--export-interval", "1h", "--max-queue", "512KiB")
-        request = trace_service_pb2.ExportTraceServiceRequest()
-        for n in 2, 3:
-            span = request.resource_spans.add().scope_spans.add().spans.add()
-            span.trace_id, span.span_id = bytes.fromhex(trace_id(n)), b"12345678"
-        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=request.SerializeToString(),
-                                   **{"Content-Type": "application/x-protobuf"}), 200)
+        self.assertEqual(self.post(port, "/v1/traces", "s3cret", body=self.spans_of(2, 3), **PROTOBUF), 200)
         result = run.stop()
         self.assertEqual(result.kept, [])
         keeps = result.counter("recorder_keeps_total")
