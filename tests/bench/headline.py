@@ -2,15 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host pays for --all with names: CPU in BPF, of the daemon and its workers, a minute and a sample.
 
-usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--together]
+usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--together] [--write]
                                [--oep PROGRAM | --rival COMMAND] [quiet] [beside] [compilers]
-                               [crowd] [crowd-compilers]
+                               [storm] [idle] [crowd] [crowd-compilers]
 
     quiet      two burners, and nothing else that we start
     beside     the same, with a shell that starts one short program after the other
     compilers  compilers of C++ on all CPUs in the place of the burners
+    storm      one short program after the other, and nothing else
+    idle       300 services that wake once a second, and three that rest most of the time
     crowd      10 JVMs and 15 Pythons that live 12 s, started together, again and again
     crowd-compilers            the same beside compilers of C++ on all CPUs
+
+The peak of memory is that of the tool's control group, with page cache and maps of BPF. --write puts medians
+into the rows of docs/PERFORMANCE.md that are called so (headline.quiet.99), or adds them, with date, CPU and
+command. It needs --oep: an aim is a part of what the peer takes, and a figure above it is bold.
 
 Of a crowd, two more figures: its samples but those of the runtime's own threads, and which part of them is
 named: they have functions of Java or Python, each with its name. --oep: the same of the rival. Needs a
@@ -26,11 +32,15 @@ ours. From the rates follows what a
 minute costs without a sample, and what one more sample does (least squares). SPANPROF names the build
 (default: ./build). Needs root.
 """
+import datetime
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
+import statistics
+import sys
 import time
 
 import bench  # first: it knows where the test library is
@@ -95,6 +105,19 @@ CROWD_NAMES = {"crowd-java", "crowd-python"}    # of executables
 RUNTIMES = {"jvm", "cpython"}                   # types of frames
 TRUNCATED = "profile.stack.truncated"
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+PERFORMANCE = tap.SOURCE_DIR / "docs/PERFORMANCE.md"
+# host → what its rows say, and which part of the peer's CPU is the aim
+AIMS = {
+    "quiet": ("CPU a sample with names, `--all`", 8),
+    "beside": ("the same beside short programs", 5),
+    "compilers": ("the same beside two compilers of C++", 5),
+    "storm": ("the same in a storm of short programs", 6),
+    "idle": ("the same on a host of 300 idle services and three with some work", 8),
+    "crowd": ("the same in a crowd of 10 JVMs and 15 Pythons that live 12 s", 5),
+    "crowd-compilers": ("the same beside compilers", 5)
+}
+PARTS = {4: "a fourth", 5: "a fifth", 6: "a sixth", 8: "an eighth"}
+N_IDLE, N_RESTING = 300, 3
 
 
 def settle():
@@ -162,7 +185,7 @@ class Other:
 
 
 def measure(b, hz, options, kinds):
-    """These tools at the same time: name → (CPU ms, BPF ms, samples) a minute, samples of a crowd, named ones."""
+    """Tools at the same time: name → (CPU ms, BPF ms, samples) a minute, peak MiB, samples of a crowd, named ones."""
     tools = [kind(b, hz, options) for kind in kinds]
     settle()
     begin, before = time.time(), [(tool.cgroup.cpu_ns, tool.cgroup.bpf_ns) for tool in tools]
@@ -170,7 +193,7 @@ def measure(b, hz, options, kinds):
     after, end = [(tool.cgroup.cpu_ns, tool.cgroup.bpf_ns) for tool in tools], time.time()
     minutes = 1e6 * (end - begin) / 60
     return {tool.name: ((cpu - cpu_before) / minutes, (bpf - bpf_before) / minutes, tool.stop(begin, end),
-                        *count_crowd(tool.all_samples(), begin, end))
+                        tool.cgroup.peak_bytes / 2**20, *count_crowd(tool.all_samples(), begin, end))
             for tool, (cpu, bpf), (cpu_before, bpf_before) in zip(tools, after, before)}
 
 
@@ -208,6 +231,18 @@ def beside_short(b):
     b.spawn(["sh", "-c", starts.SHORT])
 
 
+def storm(b):
+    b.spawn(["sh", "-c", starts.SHORT])
+
+
+def idle(b):
+    """A service that does nothing is no Python here: 300 of them would need the machine's memory."""
+    for _ in range(N_IDLE):
+        b.spawn(["perl", "-e", "sleep 1 while 1"])
+    for _ in range(N_RESTING):
+        b.spawn([tap.VICTIMS / "victim-chain", 30], env={**os.environ, "VICTIM_RESTS": "1"}).wait_for("^pid")
+
+
 def crowd(b):
     """The Python is one that needs no library of its own; a JVM finds its files by its path."""
     directory = b.directory()
@@ -232,8 +267,35 @@ def crowd_beside_compilers(b):
     crowd(b)
 
 
-def part(options, what, start_load):
-    rows, points = [], {"spanprof": [], "rival": []}
+def set_row(text, name, cells):
+    """@text with this row of a figure: in the place of that with its name, else behind the last of the headline's."""
+    row = f"| {' | '.join([name, *cells])} |"
+    old = re.compile(rf"^\| {re.escape(name)} \|.*$", re.M)
+    if old.search(text):
+        return old.sub(lambda _: row, text)
+    last = list(re.finditer(r"^\| headline\..*$", text, re.M))[-1]
+    return f"{text[:last.end()]}\n{row}{text[last.end():]}"
+
+
+def write_rows(options, host, costs):
+    what, aim = AIMS[host]
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    text = PERFORMANCE.read_text()
+    words = [f"--seconds {options.seconds:g}", f"--rounds {options.rounds}", f"--hz {options.hz}",
+             *(["--together"] if options.together else [])]
+    for hz in sorted({hz for hz, _ in costs}):
+        ours, peer = (statistics.median(costs[hz, name]) for name in ("spanprof", "rival"))
+        figure = f"{ours:.0f} µs"
+        text = set_row(text, f"headline.{host}.{hz}", [
+            f"{what}, {hz} Hz", f"**{figure}**" if ours > peer / aim else figure, f"{PARTS[aim]} of OEP",
+            f"OEP {peer:.0f} µs", f"{datetime.date.today()}, {cpu.group(1) if cpu else os.uname().machine}, "
+            f"{'both at once' if options.together else 'in turns'}, {options.seconds:g} s, load before {options.load:.1f}",
+            f"`headline.py --oep PROGRAM {' '.join(words)} {host}`"])
+    PERFORMANCE.write_text(text)
+
+
+def part(options, host, what, start_load):
+    rows, points, costs = [], {"spanprof": [], "rival": []}, {}
     for hz in map(int, options.hz.split(",")):
         for _ in range(options.rounds):
             with bench.Bench() as b:
@@ -244,41 +306,61 @@ def part(options, what, start_load):
                 found = {}
                 for group in [tools] if options.together else [[tool] for tool in tools]:
                     found |= measure(b, hz, options, group)
-            for name, (cpu, bpf, samples, n_crowd, n_named) in found.items():
+            for name, (cpu, bpf, samples, peak, n_crowd, n_named) in found.items():
                 if samples is None:
                     samples = found["spanprof"][2]
                 points[name].append((samples, cpu + bpf))
+                costs.setdefault((hz, name), []).append(1e3 * (cpu + bpf) / max(1, samples))
                 rows.append([hz, name, f"{samples:.0f}", f"{cpu:.0f}", f"{bpf:.0f}",
-                             f"{1e3 * (cpu + bpf) / max(1, samples):.1f}", n_crowd or "–",
+                             f"{1e3 * (cpu + bpf) / max(1, samples):.1f}", f"{peak:.0f}", n_crowd or "–",
                              f"{100 * n_named / n_crowd:.1f} %" if n_crowd else "–"])
     bench.table(what, ["Hz", "tool", "samples a minute", "CPU ms a minute", "BPF ms a minute",
-                       "µs a sample, in all", "samples of the crowd", "named"], rows)
+                       "µs a sample, in all", "peak MiB", "samples of the crowd", "named"], rows)
     for name, seen in points.items():
         if len({x for x, _ in seen}) > 1:
             fixed, slope = line(seen)
             print(f"{name}: {fixed:.0f} ms a minute and {1e3 * slope:.1f} µs a sample")
+    if options.write:
+        write_rows(options, host, costs)
+
+
+HOSTS = {
+    "quiet": ("quiet", burners),
+    "beside": ("beside short programs", beside_short),
+    "compilers": ("beside compilers", search.start_compilers),
+    "storm": ("storm of short programs", storm),
+    "idle": ("idle services", idle),
+    "crowd": ("crowd of runtimes", crowd),
+    "crowd-compilers": ("crowd beside compilers", crowd_beside_compilers)
+}
 
 
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=600, help="of each tool at each rate")
     parser.add_argument("--hz", default="19,49,99", help="rates")
     parser.add_argument("--together", action="store_true", help="both tools at the same time")
-    parser.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
-    parser.add_argument("--rival", help="command line of another profiler")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/PERFORMANCE.md")
+    rivals = parser.add_mutually_exclusive_group()
+    rivals.add_argument("--oep", help="program of opentelemetry-ebpf-profiler")
+    rivals.add_argument("--rival", help="command line of another profiler")
+
+
+def measured(host):
+    def measure_host(options):
+        if options.write and not options.oep:
+            sys.exit("--write needs --oep: the aims are parts of what it takes")
+        options.load = os.getloadavg()[0]
+        print(f"load {options.load:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
+        part(options, host, *HOSTS[host])
+
+    return measure_host
 
 
 if __name__ == "__main__":
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
     was_on = STATISTICS.read_text()
     bench.need_root()
     STATISTICS.write_text("1")
     try:
-        bench.main(__doc__, {
-            "quiet": lambda options: part(options, "quiet", burners),
-            "beside": lambda options: part(options, "beside short programs", beside_short),
-            "compilers": lambda options: part(options, "beside compilers", search.start_compilers),
-            "crowd": lambda options: part(options, "crowd of runtimes", crowd),
-            "crowd-compilers": lambda options: part(options, "crowd beside compilers", crowd_beside_compilers)
-        }, add_options)
+        bench.main(__doc__, {host: measured(host) for host in HOSTS}, add_options)
     finally:
         STATISTICS.write_text(was_on)
