@@ -20,20 +20,6 @@
 #include "host/service/limits/group-limit.h"
 #include "host/service/recorder/recorder.h"
 
-#define LINE "\nrecorder"
-
-/* The words behind the name of the line `recorder`; false = there is none. */
-static bool find_line(const char *status, const char **wordsp, int *lengthp) {
-        const char *line = status ? strstr(status, LINE) : NULL;
-
-        if (!line)
-                return false;
-        *wordsp = line + strlen(LINE);
-        *wordsp += strspn(*wordsp, " ");
-        *lengthp = (int)strcspn(*wordsp, "\n");
-        return true;
-}
-
 /* Windows that went for room leave less than the time that is asked for. */
 static bool lost_room(const char *words) {
         const char *counts = strchr(words, ';');
@@ -42,13 +28,13 @@ static bool lost_room(const char *words) {
         return counts && sscanf(counts, "; %*u went for age, %" SCNu64 " for room", &n_room) == 1 && n_room;
 }
 
-static void judge_reach(Doctor *doctor, const char *words, int length) {
+static void judge_reach(Doctor *doctor, const char *words) {
         bool full = lost_room(words);
 
         doctor->of_daemon = doctor->view.pid;
         doctor_add(doctor, "recorder-reach", full ? DOCTOR_WARN : DOCTOR_OK,
                    "spanprof config show   # lower recorder-frequency or off-cpu-walks, or choose fewer targets",
-                   "%.*s%s", length, words, full ? ": it was full before its time" : "");
+                   "%s%s", words, full ? ": it was full before its time" : "");
         doctor->of_daemon = false;
 }
 
@@ -80,8 +66,7 @@ static void judge_ticks(Doctor *doctor, size_t room, int64_t rate) {
 }
 
 void doctor_judge_recorder(Doctor *doctor, size_t room, int64_t rate, const char *status) {
-        const char *words;
-        int length;
+        char words[DOCTOR_MAX_LINE];
 
         if (doctor->config->sampling.recorder_ns)
                 judge_ticks(doctor, room, rate);
@@ -89,8 +74,8 @@ void doctor_judge_recorder(Doctor *doctor, size_t room, int64_t rate, const char
                 doctor_add(doctor, "recorder", DOCTOR_OK, NULL,
                            "none is asked for: recorder = 10m would keep all ticks of ten minutes in %zu MiB at most",
                            room >> 20);
-        if (find_line(status, &words, &length))
-                judge_reach(doctor, words, length);
+        if (status && doctor_find_line(status, "recorder", words))
+                judge_reach(doctor, words);
 }
 
 void doctor_check_recorder(Doctor *doctor) {

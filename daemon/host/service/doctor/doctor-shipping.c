@@ -26,10 +26,7 @@
 #include "host/service/control/nameless.h"
 #include "host/service/doctor/doctor.h"
 
-enum {
-        MAX_LINE = 512,                 /* bytes of a line of the status */
-        NAMELESS_PERCENT = 5,           /* samples that lack a name they could have: worth a warning */
-};
+enum { NAMELESS_PERCENT = 5 };          /* samples that lack a name they could have: worth a warning */
 
 #define TIME_LIMIT_NS (5 * NS_PER_SEC)
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"       /* as core/symbol/function/symbolizer.h */
@@ -52,34 +49,23 @@ void doctor_judge_nameless(Doctor *doctor, const char *line) {
                    "%s%s", line, is_sound ? "; counts are sound, and there is nothing to mend" : "");
 }
 
-/* Copies what the status says behind @word at the begin of a line. Return: whether there is such a line. */
-static bool find_line(const char *status, const char *word, char *line, size_t size) {
-        const char *at = strstr(status, word);
-
-        if (!at)
-                return false;
-        at += strlen(word);
-        at += strspn(at, " ");
-        snprintf(line, size, "%.*s", (int)strcspn(at, "\n"), at);
-        return true;
-}
-
-/* Takes coverage, and the share of samples without a name, that the running daemon reports. */
+/* Takes coverage, the share of samples without a name, and boosts, that the running daemon reports. */
 static void check_samples(Doctor *doctor, const char *path) {
         _cleanup_(text_deinit) Text answer = { 0 };
-        char line[MAX_LINE];
+        char line[DOCTOR_MAX_LINE];
         int status;
 
         if (control_ask(path, "GET", "/status", &status, &answer) || status != 200 || !answer.data)
                 return;
-        if (find_line(answer.data, "\ncoverage ", line, sizeof(line))) {
+        if (doctor_find_line(answer.data, "coverage", line)) {
                 CoverageCause cause = coverage_cause_in(line);
 
                 doctor_add(doctor, "coverage", cause ? DOCTOR_WARN : DOCTOR_OK, coverage_cause_fix(cause), "%s",
                            line);
         }
-        if (find_line(answer.data, "\nnameless ", line, sizeof(line)))
+        if (doctor_find_line(answer.data, "nameless", line))
                 doctor_judge_nameless(doctor, line);
+        doctor_judge_boosts(doctor, answer.data);
 }
 
 /* Where packages and administrators put it. */

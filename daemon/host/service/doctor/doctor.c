@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/data/json-writer.h"
 #include "core/base/util/macro.h"
@@ -25,6 +26,18 @@ void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *f
         vsnprintf(finding->text, sizeof(finding->text), format, args);
         va_end(args);
         doctor->n_findings = MIN(doctor->n_findings + 1, (size_t)DOCTOR_MAX_FINDINGS);
+}
+
+bool doctor_find_line(const char *status, const char *word, char line[static DOCTOR_MAX_LINE]) {
+        const size_t size = strlen(word);
+
+        for (const char *at = strchr(status, '\n'); at; at = strchr(at, '\n'))
+                if (!strncmp(++at, word, size) && at[size] == ' ') {
+                        at += size + strspn(at + size, " ");
+                        snprintf(line, DOCTOR_MAX_LINE, "%.*s", (int)strcspn(at, "\n"), at);
+                        return true;
+                }
+        return false;
 }
 
 static size_t count(const Doctor *doctor, Verdict verdict) {

@@ -34,7 +34,10 @@ typedef struct Finding {
         char fix[DOCTOR_CURE_MAX];      /* line to paste into a shell, "" = nothing */
 } Finding;
 
-enum { DOCTOR_MAX_FINDINGS = 64 };
+enum {
+        DOCTOR_MAX_FINDINGS = 64,
+        DOCTOR_MAX_LINE = 512,          /* bytes of a line of the status */
+};
 
 /* Rights of a process, and what it can read of the machine. */
 typedef struct DoctorView {
@@ -57,6 +60,12 @@ typedef struct Doctor {
 /* A finding; over the cap the last one is replaced. @fix may be NULL. */
 _printf_(5, 6) void doctor_add(Doctor *doctor, const char *name, Verdict verdict, const char *fix,
                                const char *format, ...);
+
+/*
+ * Pure. Copies what the status of a daemon says behind @word, which a line begins with. Return: whether one
+ * does.
+ */
+bool doctor_find_line(const char *status, const char *word, char line[static DOCTOR_MAX_LINE]);
 
 /*
  * Asks the daemon that runs what it may and can read. Where none answers, or an older one, it is what we may:
@@ -87,6 +96,8 @@ void doctor_judge_time(Doctor *doctor, time_t seconds, int state);
 void doctor_judge_offset(Doctor *doctor, const char *offsets);  /* NULL = of this process */
 /* @room: bytes for it. @rate: ticks a second that are allowed, 0 = not known. @status: of the daemon. */
 void doctor_judge_recorder(Doctor *doctor, size_t room, int64_t rate, const char *status);
+/* @status: of the daemon. */
+void doctor_judge_boosts(Doctor *doctor, const char *status);
 /* @becomes: the user that root's daemon will be; NULL = there is no such user. */
 void doctor_judge_user(Doctor *doctor, uint32_t uid, const RightsUser *becomes, bool can_change);
 /* @what, @fix: words for it. @end: when it ends, @now: seconds since 1970. */

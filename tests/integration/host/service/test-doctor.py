@@ -171,12 +171,16 @@ class Doctor(session.TestCase):
         self.assertEqual(findings["crashes"]["result"], "ok", findings)
         self.assertRegex(findings["crashes"]["text"], r"no ticks, and [1-9]\d* KiB of maps")
 
-    def test_how_far_back_the_recorder_of_the_daemon_reaches(self):
+    def test_what_a_recorder_and_boosts_of_the_daemon_are(self):
         receiver, sock = session.Receiver(self), self.directory() / "c.sock"
         victim = self.victim("chain", 5, rests=True)
         run = self.start("--control", sock, "-p", victim.pid, "--recorder", "5m")
         run.wait_events(1, victim.pid)
-        finding = self.doctor("--endpoint", receiver.url, "--control", sock)["recorder-reach"]
+        self.spanprof("boost", "--control", sock, "--process", victim.pid, "--frequency", 499, "--for", "10m")
+        findings = self.doctor("--endpoint", receiver.url, "--control", sock, "--max-cpu", "50")
+        self.assertEqual(findings["boost"]["result"], "ok", findings)
+        self.assertRegex(findings["boost"]["text"], rf"^process {victim.pid} at \d+ Hz, for .+ more; max-cpu may end it before$")
+        finding = findings["recorder-reach"]
         self.assertEqual((finding["result"], finding["view"]), ("ok", "daemon"), finding)
         self.assertRegex(finding["text"], r"^reaches back .+ of 5 min: \d+ windows?, .+ went for age, 0 for room$")
         run.stop()
