@@ -70,6 +70,10 @@ FAULTS = {
                              {'spanprof_crashes_total{event="not_target"}': "0x59 0 1x120"}),
     "SpanprofRecorderFull": ({'spanprof_recorder_windows_total{event="over_cap"}': "0x59 0 1x120"}, 61,
                              {'spanprof_recorder_windows_total{event="aged"}': "0x59 0 1x120"}),
+    "SpanprofBuildSlower": ({'spanprof_watch_builds_total{result="slower"}': "0x59 0 1x120"}, 61,
+                            {'spanprof_watch_builds_total{result="compared"}': "0x59 0 1x120"}),
+    "SpanprofBoostCut": ({'spanprof_boosts_total{event="cut"}': "0x59 0 1x120"}, 61,
+                         {'spanprof_boosts_total{event="refused"}': "0x59 0 1x120"}),
     "SpanprofOperationAllocates": ({ALLOCATED: "0+600000000x59 35400000000+6000000000000x120"}, 76,
                                    {ALLOCATED: "0+600000000x59 35400000000+1200000000x120"}),
 }
