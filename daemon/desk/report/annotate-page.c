@@ -19,20 +19,11 @@ enum { HOTTEST = 5, HEATS = 5 };
 /* Masked, and never markup. */
 static void put_text(const char *text, size_t size, FILE *out) {
         _cleanup_(freep) char *copy = strndup(text, size);
+        _cleanup_(text_deinit) Text page = { 0 };
 
-        if (!copy) {
-                fputc('?', out);
-                return;
-        }
-        text_mask(copy);
-        for (const char *at = copy; *at; at++)
-                switch (*at) {
-                case '&': fputs("&amp;", out); break;
-                case '<': fputs("&lt;", out); break;
-                case '>': fputs("&gt;", out); break;
-                case '"': fputs("&quot;", out); break;
-                default: fputc(*at, out);
-                }
+        if (copy)
+                text_append_html(&page, copy);
+        fputs(!copy || page.failed ? "?" : page.data ? page.data : "", out);
 }
 
 static void put_share(const SourceLines *lines, uint64_t value, FILE *out) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file/outfile.h"
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/log.h"
@@ -63,8 +64,30 @@ static int run_status(Cli *cli) {
         return show(cli, page_of(&cli->config));
 }
 
+/* Return: STATUS_OK, STATUS_FAILURE after a message. */
+static int write_page(const char *path, const Text *page) {
+        const OutfileOptions options = { .mode = 0600, .for_caller = true };
+        Outfile file = OUTFILE_NONE;
+        int r = outfile_open(&file, path, &options);
+
+        if (!r)
+                r = outfile_write(&file, page->data, page->size);
+        if (!r)
+                r = outfile_finish(&file);
+        outfile_deinit(&file);
+        if (r)
+                log_error("%s: cannot be written: %s", path, outfile_problem(r));
+        return r ? STATUS_FAILURE : STATUS_OK;
+}
+
 static int run_watch(Cli *cli) {
-        return show(cli, cli->config.command.json ? "/watch.json" : "/watch");
+        const char *output = cli->config.command.output;
+        const bool json = cli->config.command.json;
+        _cleanup_(text_deinit) Text page = { 0 };
+
+        if (!*output)
+                return show(cli, json ? "/watch.json" : "/watch");
+        return ask(cli, "GET", json ? "/watch.json" : "/watch.html", &page) ?: write_page(output, &page);
 }
 
 static int run_pause(Cli *cli) {
@@ -141,7 +164,7 @@ const Verb verb_status = {
 
 const Verb verb_watch = {
         .name = "watch",
-        .bit = VERB_STATUS,
+        .bit = VERB_WATCH,
         .arguments = "",
         .reads_files = true,
         .summary = "which functions the newest build of a service made slower",
@@ -153,7 +176,9 @@ const Verb verb_watch = {
                 "\n"
                 "A function is listed if its share has grown by more than chance and the usual changes of load explain: at\n"
                 "most one of 1,000 comparisons of equal builds has one. The interval holds for all functions together.\n"
-                "Names match without arguments of templates, numbers of lambdas and Rust's hashes.\n",
+                "Names match without arguments of templates, numbers of lambdas and Rust's hashes.\n"
+                "\n"
+                "  spanprof watch -o builds.html\n",
         .run = run_watch,
 };
 

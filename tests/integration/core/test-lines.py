@@ -293,7 +293,7 @@ NOT_RUN = {
     r"spanprof report --type alloc_space .*": "needs what the line before has recorded",
     r"spanprof boost .*": "needs a daemon: test-run-boost.py",
     r"spanprof keep .*": "needs a daemon with a flight recorder: test-run-recorder.py",
-    r"(sudo )?spanprof watch": "needs a daemon that watches builds: test-run-watch.py",
+    r"(sudo )?spanprof watch( -o .*)?": "needs a daemon that watches builds: test-run-watch.py",
     r"sudo sysctl -w net\.core\.bpf_jit_enable=1": "is not shown in a network of its own",
     # minutes, gigabytes
     r"(sudo )?\./bootstrap (demo|install|build|cross|static|test( .*)?)": "builds, for minutes. Demo has the demo's half; "

@@ -239,6 +239,21 @@ void text_append_masked(Text *text, const char *value) {
         }
 }
 
+void text_append_html(Text *text, const char *value) {
+        bool shown;
+
+        for (size_t n; *value; value += n) {
+                n = text_character(value, SIZE_MAX, &shown);
+                switch (*value) {
+                case '&': text_printf(text, "&amp;"); break;
+                case '<': text_printf(text, "&lt;"); break;
+                case '>': text_printf(text, "&gt;"); break;
+                case '"': text_printf(text, "&quot;"); break;
+                default: text_append(text, shown ? value : "?", shown ? n : 1);
+                }
+        }
+}
+
 void text_append_varint(Text *text, uint64_t value) {
         char bytes[10];
         size_t n = 0;

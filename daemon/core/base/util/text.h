@@ -76,6 +76,8 @@ void text_deinit(Text *text);
 void text_append(Text *text, const char *data, size_t size);
 /* @value, masked by `?`. */
 void text_append_masked(Text *text, const char *value);
+/* @value for a page of HTML: masked by `?`, and never markup. */
+void text_append_html(Text *text, const char *value);
 /* @value as a part of a URI: what is no letter, digit or of @plain becomes %XX. */
 void text_append_escaped(Text *text, const char *value, const char *plain);
 /* A number of base 128, as cursor_varint() reads it. */

@@ -350,7 +350,7 @@ const Option option_table[] = {
                  .help = "with --check or --watch, how long to look (0: 3s; --watch: until the process is "
                          "gone)" }),
           .help = "stop after this time (0: run until stopped)" },
-        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_KEEP | VERB_BOOST | VERB_TOP, "daemon",
+        { "control", 0, OPTION_STRING, RUN | VERB_STATUS | VERB_WATCH | VERB_KEEP | VERB_BOOST | VERB_TOP, "daemon",
           FIELD(daemon.control), "", .argument = "PATH", .advanced = true,
           .help = "socket for `spanprof status`, `keep`, `boost`, `pause` and `resume` (empty: " CONTROL_DEFAULT
                   ", if that directory is there)" },
@@ -402,13 +402,14 @@ const Option option_table[] = {
           .argument = "FILE",
           .advanced = true,
           .help = "take only requests with one of the bearer tokens in FILE, one a line; read at the start" },
-        { "output", 'o', OPTION_STRING, RECEIVE | READERS | CORO | VERB_SPOOL | RECORD | LOOKS,
+        { "output", 'o', OPTION_STRING, RECEIVE | READERS | CORO | VERB_SPOOL | VERB_WATCH | RECORD | LOOKS,
           NULL, FIELD(command.output), "", .argument = "PATH",
           USES({ RECEIVE,
                  .help = "the directory for NNNNNN.pb and NNNNNN.json (default: spanprof-received)" },
                { RECORD,
                  .help = "the file, whose suffix says the format (- for standard output; default: "
-                         "spanprof.html)" }),
+                         "spanprof.html)" },
+               { VERB_WATCH, .help = "a file with a page of HTML, or JSON with --json (- for standard output)" }),
           .help = "the file, whose suffix says the format (- for standard output)" },
         { "format", 0, OPTION_CHOICE, READERS | RECORD | LOOKS, NULL, FIELD(command.format),
           "auto",
@@ -479,8 +480,8 @@ const Option option_table[] = {
           .help = "name operations by a list of spans: traces in OTLP, as a collector's file exporter writes "
                   "them, or CSV with span_id,operation,…" },
         { "json", 0, OPTION_BOOL,
-          REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_DOCTOR | VERB_TOP |
-                  VERB_STACKS, NULL,
+          REPORT | VERB_TARGETS | VERB_VALIDATE | VERB_SPOOL | VERB_STATUS | VERB_WATCH | VERB_DOCTOR |
+                  VERB_TOP | VERB_STACKS, NULL,
           FIELD(command.json), "off", .help = "print JSON, for programs" },
         { "probe", 0, OPTION_CHOICE, VERB_STATUS, NULL, FIELD(command.probe), "none",
           .choices = "none health ready", .argument = "WHICH",
@@ -529,8 +530,8 @@ const Option option_table[] = {
           .help = "keep in the trace where the program's code lay (paths, build ids), so that reports name "
                   "its functions" },
 
-        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS | VERB_KEEP |
-                  VERB_BOOST,
+        { "config", 'c', OPTION_STRING, CHOOSERS | RECEIVE | VERB_CONFIG | VERB_SPOOL | VERB_STATUS | VERB_WATCH |
+                  VERB_KEEP | VERB_BOOST,
           NULL,
           FIELD(command.config), "", .argument = "FILE",
           USES({ DESK, .help = "read FILE; without it no configuration is read" }),

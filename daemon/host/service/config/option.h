@@ -37,6 +37,7 @@ enum {
         VERB_TARGETS = 1 << 4,
         VERB_VALIDATE = 1 << 5,
         VERB_SPOOL = 1 << 6,
+        VERB_WATCH = 1 << 7,
         VERB_CONVERT = 1 << 8,
         VERB_CORO = 1 << 10,
         VERB_STATUS = 1 << 16,          /* pause and resume, too */

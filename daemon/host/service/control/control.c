@@ -146,6 +146,14 @@ static int steer(Control *control, bool paused, Text *page) {
         return 200;
 }
 
+static const struct {
+        const char *path, *type;        /* type of its content; NULL = text */
+} watch_pages[CONTROL_N_FORMS] = {
+        [CONTROL_TEXT] = { "/watch", NULL },
+        [CONTROL_JSON] = { "/watch.json", "application/json" },
+        [CONTROL_HTML] = { "/watch.html", "text/html; charset=utf-8" },
+};
+
 static int private_page(const ReceiverQuestion *question, Text *page, const char **typep, void *userdata) {
         const char *method = question->method, *path = question->path;
         Control *control = userdata;
@@ -168,12 +176,11 @@ static int private_page(const ReceiverQuestion *question, Text *page, const char
                 *typep = "application/json";
                 return show(control, metrics_print_json, page);
         }
-        if (!strcmp(method, "GET") && !strcmp(path, "/watch"))
-                return control->daemon.watch(control->daemon.userdata, false, page);
-        if (!strcmp(method, "GET") && !strcmp(path, "/watch.json")) {
-                *typep = "application/json";
-                return control->daemon.watch(control->daemon.userdata, true, page);
-        }
+        for (ControlForm form = 0; form < CONTROL_N_FORMS; form++)
+                if (!strcmp(method, "GET") && !strcmp(path, watch_pages[form].path)) {
+                        *typep = watch_pages[form].type ?: *typep;
+                        return control->daemon.watch(control->daemon.userdata, form, page);
+                }
         return public_page(question, page, typep, userdata);
 }
 

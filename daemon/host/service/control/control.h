@@ -5,9 +5,9 @@
  * Control
  *
  * How others look at a running daemon and steer it: HTTP on a socket of its own, mode 0660 (/status,
- * /status.json, /watch, /watch.json, /view, /metrics, /healthz, /readyz, /recorder/…; POST /pause, /resume
- * and /boost/…), and the harmless part of it, if wanted, on a port for Prometheus: with a token, POST
- * /recorder/keep/…, too. control-client.c is the client.
+ * /status.json, /watch, /watch.json, /watch.html, /view, /metrics, /healthz, /readyz, /recorder/…; POST
+ * /pause, /resume and /boost/…), and the harmless part of it, if wanted, on a port for Prometheus: with a
+ * token, POST /recorder/keep/…, too. control-client.c is the client.
  */
 
 #include <stdbool.h>
@@ -22,6 +22,13 @@
 
 typedef struct Control Control;
 
+typedef enum ControlForm {
+        CONTROL_TEXT,
+        CONTROL_JSON,
+        CONTROL_HTML,
+        CONTROL_N_FORMS,
+} ControlForm;
+
 /* Calls of Control into the daemon that it belongs to. */
 typedef struct ControlDaemon {
         void (*read)(void *userdata, Metrics *metrics);         /* reads its state now */
@@ -33,7 +40,7 @@ typedef struct ControlDaemon {
         /* A page below /recorder, as ReceiverPage; @path: what is behind that. Return: HTTP status. */
         int (*recorder)(void *userdata, bool is_post, const char *path, Text *page, const char **typep);
         /* What is known of builds. Return: HTTP status. */
-        int (*watch)(void *userdata, bool json, Text *page);
+        int (*watch)(void *userdata, ControlForm form, Text *page);
         /* Begins a boost; @path: what is behind /boost. Return: HTTP status. */
         int (*boost)(void *userdata, const char *path, Text *page);
         const Bearer *tokens;           /* tokens that let one ask the recorder to ship; none: nobody */

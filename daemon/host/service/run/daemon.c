@@ -220,14 +220,19 @@ static int show_recorder(void *userdata, bool is_post, const char *path, Text *p
         return daemon_recorder_page(userdata, is_post, path, page, typep);
 }
 
-static int show_watch(void *userdata, bool json, Text *page) {
+static int show_watch(void *userdata, ControlForm form, Text *page) {
+        static void (*const prints[CONTROL_N_FORMS])(const Watch *, Text *) = {
+                [CONTROL_TEXT] = watch_print,
+                [CONTROL_JSON] = watch_print_json,
+                [CONTROL_HTML] = watch_print_page,
+        };
         const Daemon *daemon = userdata;
 
         if (!daemon->totals->watch) {
                 text_printf(page, "no builds are watched: set watch-builds = 30m\n");
                 return 404;
         }
-        (json ? watch_print_json : watch_print)(daemon->totals->watch, page);
+        prints[form](daemon->totals->watch, page);
         return 200;
 }
 

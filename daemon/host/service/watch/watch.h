@@ -71,6 +71,8 @@ int watch_window(Watch *watch, const Window *window, const uint64_t *serials);
 /* For people and programs. */
 void watch_print(const Watch *watch, Text *text);
 void watch_print_json(const Watch *watch, Text *text);
+/* A page of HTML without scripts (watch-page.c). */
+void watch_print_page(const Watch *watch, Text *text);
 
 /* ---- over restarts (watch-file.c) ---- */
 

@@ -64,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         use(watch);
         watch_print(watch, &page);
         watch_print_json(watch, &page);
+        watch_print_page(watch, &page);
         text_deinit(&page);
         watch_free(watch);
         return 0;

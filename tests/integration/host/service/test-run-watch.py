@@ -84,6 +84,10 @@ class Watch(session.TestCase):
         shown = self.spanprof("watch", "--control", self.folder / "control").stdout
         self.assertRegex(shown, r"shop, program shopd, user 0, .*\n  build \w+: 1 of \d+ functions take more than in "
                                 r"build \w+\n.*\n .*%.*%.*\+.* to .*  parse\n")
+        page = self.folder / "builds.html"
+        self.spanprof("watch", "-o", page, "--control", self.folder / "control")
+        self.assertRegex(page.read_text(), r"(?s)<h2>shop, program shopd</h2>.*: 1 of \d+ functions take more than in build .*"
+                                           r"<td>parse</td></tr>\n</table>")
         result = run.stop()
         self.assertRegex(run.log, rf"build {service['build']} of shop \(user 0, .*\) is slower than build "
                                   rf"{service['before']}: parse takes \d+\.\d % of the CPU time, not ")

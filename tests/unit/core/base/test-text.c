@@ -164,6 +164,14 @@ Test(text, masks_what_drives_or_disguises) {
         }
 }
 
+Test(text, is_never_markup) {
+        Text text = { 0 };
+
+        text_append_html(&text, "<a href=\"x\">&\n\xE2\x80\xAE\xC3\xA9\xFF");
+        cr_assert_str_eq(text.data, "&lt;a href=&quot;x&quot;&gt;&amp;??\xC3\xA9?");
+        text_deinit(&text);
+}
+
 Test(text, prints_masked, .init = cr_redirect_stdout) {
         text_print("a\0b\n\xE2\x80\xAE\xE2\x80", 9, stdout);
         putchar('|');

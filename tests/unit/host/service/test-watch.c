@@ -134,6 +134,33 @@ Test(watch, a_build_is_compared_with_the_one_before) {
         watch_free(watch);
 }
 
+/* They are a target's words. */
+Test(watch, a_page_has_names_as_text) {
+        WatchWho first = shop, next;
+        Watch *watch = make();
+        Text page = page_of(watch, watch_print_page);
+
+        cr_assert(strstr(page.data, "<p>no service has been seen yet</p>\n</body>"), "%s", page.data);
+        text_deinit(&page);
+        first.service = "<b>\"shop\" & co";
+        next = first;
+        next.build = "bbbb";
+        run(watch, &first, 0, "f&g", usual, WINDOWS);
+        page = page_of(watch, watch_print_page);
+        cr_assert(strstr(page.data, "<p>build aaaa: 4000 samples, not compared yet</p>\n"), "%s", page.data);
+        text_deinit(&page);
+        run(watch, &next, 10000, "f&g", slower, WINDOWS);
+        page = page_of(watch, watch_print_page);
+        cr_assert(strstr(page.data, "<h2>&lt;b&gt;&quot;shop&quot; &amp; co, program shopd</h2>\n"
+                                    "<p>user 1000, /system.slice/shop.service</p>\n"
+                                    "<p>build bbbb: 1 of 3 functions take more than in build aaaa</p>\n"), "%s",
+                  page.data);
+        cr_assert(strstr(page.data, "<tr><td>10.00 %</td><td>25.00 %</td><td>+15.00</td>"), "%s", page.data);
+        cr_assert(strstr(page.data, "</td><td>f&amp;g</td></tr>\n</table>\n"), "%s", page.data);
+        text_deinit(&page);
+        watch_free(watch);
+}
+
 /* Few samples of a build say nothing of it. */
 Test(watch, a_build_that_was_brief_is_passed_over) {
         WatchWho brief = shop_of("bbbb"), next = shop_of("cccc");
