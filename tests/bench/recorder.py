@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the flight recorder costs beside the export alone, and how much memory a minute of it takes.
+"""What the flight recorder and the watch of builds cost beside the export alone, and how much memory a
+minute of a recorder takes.
 
 cost    Two CPUs are busy with stacks of 30 frames (victim-chain), of which a daemon exports 99 Hz. In
         turns it has no recorder, one at 99 Hz, which only packs and keeps, and one at --hz. Printed, as
         percent of one CPU: CPU of the daemon's control group; run time of its BPF programs
         (kernel.bpf_stats_enabled), which ticks take from the programs that they meet; what a recorder adds to
         both, beside none in that round.
+watch   The same for a daemon that watches builds, beside one that only names functions.
 reach   Memory that a minute takes in the recorder, and how far 64 MiB reach then, for loads that differ:
         one busy stack on each CPU; four functions on each, with waits; threads with a trace and a stack of
         their own every 0.2 ms, which nothing packs; a program that rests most of the time. Beside it stands
         how many CPUs the load had: on a machine with other work it has less, and so do these figures.
 
-usage: sudo tests/bench/recorder.py [--rounds N] [--seconds S] [--hz HZ] [cost|reach …]
+usage: sudo tests/bench/recorder.py [--rounds N] [--seconds S] [--hz HZ] [cost|watch|reach …]
 """
 import json
 import os
@@ -80,10 +82,8 @@ def measure(options, *more):
     return 100 * cpu / wall, 100 * bpf / wall
 
 
-def cost(options):
-    forms = {"none": ()}
-    for hz in EXPORT_HZ, options.hz:
-        forms[f"{hz} Hz"] = "--recorder", "10m", "--recorder-frequency", hz
+def compare(options, head, forms):
+    """A row for each form; the first one is what the others are compared with."""
     values = {name: [] for name in forms}
     was = STATISTICS.read_text()
     STATISTICS.write_text("1")
@@ -93,7 +93,7 @@ def cost(options):
                 values[name].append(measure(options, *more))
     finally:
         STATISTICS.write_text(was)
-    base = values["none"]
+    base = next(iter(values.values()))
     rows = []
     for name, found in values.items():
         both = [sum(value) for value in found]
@@ -101,7 +101,17 @@ def cost(options):
                      bench.spread(mine - sum(other) for mine, other in zip(both, base)),
                      bench.spread(mine / sum(other) for mine, other in zip(both, base))])
     bench.table(f"Percent of one CPU; two busy CPUs, {options.seconds} s, {options.rounds} rounds in turns",
-                ["recorder", "user side", "BPF", "more than none", "of none"], rows)
+                [head, "user side", "BPF", "more than none", "of none"], rows)
+
+
+def cost(options):
+    compare(options, "recorder", {"none": ()} | {
+        f"{hz} Hz": ("--recorder", "10m", "--recorder-frequency", hz) for hz in (EXPORT_HZ, options.hz)})
+
+
+def watch(options):
+    names = "--symbols", "local"
+    compare(options, "watch of builds", {"none": names, "30 min": (*names, "--watch-builds", "30m")})
 
 
 def cpu_s(victims):
@@ -144,4 +154,4 @@ def add_options(parser):
 
 
 if __name__ == "__main__":
-    bench.main(__doc__, {"cost": cost, "reach": reach}, add_options)
+    bench.main(__doc__, {"cost": cost, "watch": watch, "reach": reach}, add_options)
