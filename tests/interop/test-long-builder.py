@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The Collector's own builder makes a Collector of sdk/collector/builder.yaml and published modules, and that
-one runs; in Kubernetes its processor k8sattributes finds the pod of each resource. Minutes the first time."""
+one runs; in Kubernetes its processor k8sattributes finds the pod of each resource; of traces that its
+processor tail_sampling chooses, the flight recorder ships what it has. Minutes the first time."""
 import http.server
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.parse
+import urllib.request
 
 import oracle
 import tap
@@ -20,6 +22,7 @@ oracle.enter()
 
 import collector
 import groups
+import real_server
 import session
 
 ROOT = pathlib.Path(os.environ.get("MESON_SOURCE_ROOT") or pathlib.Path(__file__).resolve().parents[2])
@@ -35,6 +38,11 @@ def go():
     return found
 
 
+# what a Collector of traces has besides
+MORE = {"receivers": "go.opentelemetry.io/collector/receiver/otlpreceiver v0.162.0",
+        "processors": "github.com/open-telemetry/opentelemetry-collector-contrib/processor/tailsamplingprocessor v0.160.0"}
+N_TRACES, BURN_MS = 4, 100
+SLOW = 2, 4                     # traces that are said to have lasted a second
 UID = "0f5f6c5e-1b3a-4a6e-9d59-2f6b7b0d7a11"
 SERVED = {
     "/api/v1/pods": ("v1", "Pod", {"metadata": {
@@ -117,7 +125,7 @@ class ApiServer:
                 "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}]}
 
 
-class Builder(session.TestCase):
+class Builder(session.NamingCase):
     @classmethod
     def setUpClass(cls):
         """By the commands of the README."""
@@ -126,6 +134,9 @@ class Builder(session.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.here.parent, ignore_errors=True)
         shutil.copytree(SOURCE, cls.here)
         cls.here.parent.chmod(0o711)
+        parts = cls.here / "builder.yaml"
+        for kind, module in MORE.items():
+            parts.write_text(parts.read_text().replace(f"{kind}:\n", f"{kind}:\n  - gomod: {module}\n"))
         build, cls.run_line = re.findall(
             r"^    (\S.*)$", (SOURCE / "README.md").read_text().split("## Build")[1], re.M)
         path = f"{pathlib.Path(go()).parent}:{os.environ['PATH']}"
@@ -133,13 +144,16 @@ class Builder(session.TestCase):
                               env={**os.environ, "PATH": path, "GOTOOLCHAIN": "local"})
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def collect(self, *parts, **environment):
+        """A Collector with one pipeline."""
+        (self.here / "collector.yaml").write_text(collector.config(*parts))
+        return self.spawn(self.run_line.split(), cwd=self.here, env={**os.environ, **environment})
+
     def samples_of(self, child, processors=None, **environment):
         """What its log says of a victim's samples, once there are some."""
         command = [tap.SPANPROF, "run", "--pid", str(child.pid), "--export-interval", "1s"]
-        (self.here / "collector.yaml").write_text(collector.config(
-            {"spanprof": {"socket": self.here / "s", "command": command}}, {"debug": {"verbosity": "detailed"}},
-            "profiles", processors))
-        running = self.spawn(self.run_line.split(), cwd=self.here, env={**os.environ, **environment})
+        running = self.collect({"spanprof": {"socket": self.here / "s", "command": command}},
+                               {"debug": {"verbosity": "detailed"}}, "profiles", processors, **environment)
         running.wait_for(r"process\.pid: Int\(%d\)" % child.pid)
         return running
 
@@ -166,6 +180,55 @@ class Builder(session.TestCase):
             running.wait_for(rf"-> {re.escape(key)}: Str\({value}\)")
         running.stop()
         self.assertIn("/api/v1/pods", server.asked)
+
+    @staticmethod
+    def trace_id(n):
+        return f"{9:016x}{n:016x}"
+
+    def requests(self, *options):
+        """A run whose recorder has N_TRACES traces of a victim."""
+        log = self.directory() / "log"
+        log.touch()
+        victim = self.victim("traces", log, str(N_TRACES), str(BURN_MS), stdin=subprocess.PIPE)
+        back = victim.wait_for(r"back (\d+)")[1]
+        run = self.start("--pid", f"{victim.pid},{back}", "--recorder", "10m", *options)
+        victim.process.stdin.write(b"go\n")
+        victim.process.stdin.flush()
+        victim.wait_for("^done")
+        return run
+
+    def say_spans(self, port, traces, ns):
+        """Tells a Collector of a span of @ns in each."""
+        spans = [{"traceId": self.trace_id(n), "spanId": "00000000000000ab", "name": "cart", "startTimeUnixNano": "1",
+                  "endTimeUnixNano": str(1 + ns)} for n in traces]
+        body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/traces", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=tap.PATIENCE) as answer:
+            self.assertEqual(answer.status, 200)
+
+    def test_its_tail_sampling_chooses_what_the_recorder_ships(self):
+        chosen = {self.trace_id(n) for n in SLOW}
+        token, (hook, port) = self.directory() / "token", real_server.free_ports(2)
+        token.write_text("s3cret\n")
+        token.chmod(0o644)
+        run = self.requests("--recorder-listen", f"127.0.0.1:{hook}", "--recorder-token", token)
+        running = self.collect(
+            {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+            {"otlp_http": {"endpoint": f"http://127.0.0.1:{hook}", "headers": {"Authorization": "Bearer s3cret"}}},
+            "traces", {"tail_sampling": {"decision_wait": "1s", "policies": [
+                {"name": "slow", "type": "latency", "latency": {"threshold_ms": 500}}]}})
+        running.wait_for("Everything is ready")
+        # what is told first is judged first
+        self.say_spans(port, set(range(1, N_TRACES + 1)) - set(SLOW), 10**6)
+        self.say_spans(port, SLOW, 10**9)
+        self.wait_for(run, lambda all: chosen <= {s.trace_id for s in all if s.type == "kept_samples"},
+                      "the chosen traces at the receiver")
+        running.stop()
+        result = run.stop()
+        self.assertEqual({s.trace_id for s in result.kept}, chosen)
+        self.assertEqual({s.resource["profile.kept.reason"] for s in result.kept}, {"tail-sampling"})
+        keeps = result.counter("recorder_keeps_total")
+        self.assertEqual((keeps["by_hook"], keeps["unread"]), (len(SLOW), 0))
 
 
 if __name__ == "__main__":
