@@ -61,6 +61,27 @@ struct k_sigaction {
         struct sigaction sa;
 } KERNEL_TYPE;
 
+/* Counters of pages by their kind, include/linux/mm_types_task.h; the same values since 4.5. */
+enum { PAGES_OF_FILES, PAGES_ANONYMOUS, PAGES_SWAPPED, PAGES_SHARED, PAGES_N };
+
+/* Since 6.2. What CPUs have counted lately is not in it: 32 pages of each, or two for each CPU. */
+struct percpu_counter {
+        int64_t count;
+} KERNEL_TYPE;
+
+struct mm_struct___counters {
+        struct percpu_counter rss_stat[PAGES_N];
+} KERNEL_TYPE;
+
+/* Before. */
+struct mm_rss_stat {
+        atomic64_t count[PAGES_N];
+} KERNEL_TYPE;
+
+struct mm_struct___numbers {
+        struct mm_rss_stat rss_stat;
+} KERNEL_TYPE;
+
 /* Begin of the kernel's siginfo: as programs have it, so it does not move. */
 struct signal_facts {
         int number, error, code, padding;
@@ -142,21 +163,41 @@ static __always_inline bool crash_admit(const struct identity *identity) {
         return false;
 }
 
+/* Pages that a process has in memory; 0 = this kernel counts them in another form. */
+static __always_inline uint64_t crash_pages(const void *memory) {
+        const struct mm_struct___counters *counters = memory;
+        const struct mm_struct___numbers *numbers = memory;
+        int64_t n = 0;
+
+        if (bpf_core_field_exists(struct mm_struct___counters, rss_stat[PAGES_OF_FILES].count))
+                n = BPF_CORE_READ(counters, rss_stat[PAGES_OF_FILES].count) +
+                        BPF_CORE_READ(counters, rss_stat[PAGES_ANONYMOUS].count) +
+                        BPF_CORE_READ(counters, rss_stat[PAGES_SHARED].count);
+        else if (bpf_core_field_exists(struct mm_struct___numbers, rss_stat.count[PAGES_OF_FILES].counter))
+                n = BPF_CORE_READ(numbers, rss_stat.count[PAGES_OF_FILES].counter) +
+                        BPF_CORE_READ(numbers, rss_stat.count[PAGES_ANONYMOUS].counter) +
+                        BPF_CORE_READ(numbers, rss_stat.count[PAGES_SHARED].counter);
+        return n > 0 ? (uint64_t)n : 0;
+}
+
 /* Says which signal it was. What is delivered as SIGKILL has no facts. */
 static __always_inline void crash_facts(struct task_struct *task, uint32_t number, const uint64_t *arguments,
                                         struct abi_sample *sample) {
         const struct signal_struct *group = (const void *)(uint64_t)KERNEL_POINTER(task, signal);
         struct signal_facts facts;
+        const void *memory;
 
         sample->kind = ABI_KIND_CRASH;
         sample->value = 0;
         sample->signal = (uint8_t)number;
         sample->signal_code = 0;
-        if ((uint32_t)arguments[0] == KILL)
-                sample->signal_code = number != KILL            ? ABI_CRASH_NO_CODE
-                        : BPF_CORE_READ(group, oom_mm) ? ABI_CRASH_NO_MEMORY
-                                                       : 0;
-        else if (!bpf_probe_read_kernel(&facts, sizeof(facts), (const void *)arguments[1])) {
+        if ((uint32_t)arguments[0] == KILL && number != KILL) {
+                sample->signal_code = ABI_CRASH_NO_CODE;
+        } else if (number == KILL) {
+                memory = BPF_CORE_READ(group, oom_mm);
+                sample->signal_code = memory ? ABI_CRASH_NO_MEMORY : 0;
+                sample->value = memory ? crash_pages(memory) : 0;
+        } else if (!bpf_probe_read_kernel(&facts, sizeof(facts), (const void *)arguments[1])) {
                 sample->signal_code = (int8_t)facts.code;
                 sample->value = facts.address;
         }

@@ -79,7 +79,10 @@ enum {
 
 enum {
         ABI_CRASH_MAX_SIGNAL = 64,
-        /* signal_code of SIGKILL, which has none of its own: the kernel was out of memory */
+        /*
+         * signal_code of SIGKILL, which has none of its own: the kernel was out of memory. `value` is how many
+         * pages the process had in memory, 0 = not known
+         */
         ABI_CRASH_NO_MEMORY = 1,
         ABI_CRASH_NO_CODE = 127,        /* signal_code of others that the kernel delivers as SIGKILL */
 };

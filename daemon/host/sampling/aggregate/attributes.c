@@ -303,6 +303,8 @@ static void add_signal(SetBuilder *builder, const struct abi_sample *header) {
         signal_name(header->signal, name);
         set_string(builder, "signal.name", name, strlen(name));
         set_string(builder, "signal.code", code, code ? strlen(code) : 0);
+        if (signal_memory_bytes(header))
+                set_int(builder, "memory.resident", (int64_t)signal_memory_bytes(header));
         if (!signal_has_address(header->signal, header->signal_code))
                 return;
         snprintf(address, sizeof(address), "0x%" PRIx64, header->value);

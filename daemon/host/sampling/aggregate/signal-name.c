@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/base/util/macro.h"
 
@@ -75,4 +76,10 @@ const char *signal_code_name(uint8_t number, int8_t code) {
 bool signal_has_address(uint8_t number, int8_t code) {
         return code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE ||
                             number == SIGTRAP);
+}
+
+uint64_t signal_memory_bytes(const struct abi_sample *header) {
+        if (header->signal != SIGKILL || header->signal_code != ABI_CRASH_NO_MEMORY)
+                return 0;
+        return header->value * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -312,7 +312,7 @@ static const char *const kernel_types[] = {
         "dentry", "fdtable", "file", "files_struct", "inode", "path", "qstr", "sock", "sock_common", "socket",
         "super_block",
         /* crash.bpf.c's */
-        "k_sigaction", "sigaction", "sigpending", "sigset_t",
+        "k_sigaction", "mm_rss_stat", "percpu_counter", "sigaction", "sigpending", "sigset_t",
         /* faults.bpf.h's, and some of those */
         "vm_area_struct",
 };

@@ -70,7 +70,7 @@ static int learn_span(Daemon *daemon, const Program *program, const Sample *samp
  */
 static void say_crash(const Process *process, const struct abi_sample *header) {
         const char *code = signal_code_name(header->signal, header->signal_code);
-        char name[SIGNAL_NAME_SIZE], address[24] = "", span[96] = "", others[64] = "";
+        char name[SIGNAL_NAME_SIZE], facts[48] = "", span[96] = "", others[64] = "";
         const struct abi_span *ids = &header->span;
         static LogLimit limit;
         uint64_t n_skipped;
@@ -78,7 +78,9 @@ static void say_crash(const Process *process, const struct abi_sample *header) {
         if (!log_limit(&limit, NS_PER_SEC, &n_skipped))
                 return;
         if (signal_has_address(header->signal, header->signal_code))
-                snprintf(address, sizeof(address), " at 0x%" PRIx64, header->value);
+                snprintf(facts, sizeof(facts), " at 0x%" PRIx64, header->value);
+        else if (signal_memory_bytes(header))
+                snprintf(facts, sizeof(facts), ", with %" PRIu64 " MiB in memory", signal_memory_bytes(header) >> 20);
         if (header->context == ABI_CONTEXT_PRESENT)
                 snprintf(span, sizeof(span), ", in span %016" PRIx64 " of trace %016" PRIx64 "%016" PRIx64,
                          ids->span, ids->trace_high, ids->trace_low);
@@ -86,7 +88,7 @@ static void say_crash(const Process *process, const struct abi_sample *header) {
                 snprintf(others, sizeof(others), "; %" PRIu64 " crashes before it were not logged", n_skipped);
         log_warning("process %" PRIu32 " (%s), thread %" PRIu32 " (%s) crashed: %s%s%s%s%s%s%s", process->pid,
                     process->comm, header->tid, header->comm, signal_name(header->signal, name),
-                    code ? " (" : "", code ? code : "", code ? ")" : "", address, span, others);
+                    code ? " (" : "", code ? code : "", code ? ")" : "", facts, span, others);
 }
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {

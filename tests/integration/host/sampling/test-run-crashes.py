@@ -32,6 +32,7 @@ else:
 WITH_CORE = SENT[:10]           # delivered as they are; others as SIGKILL, without a code
 OPTIONS = ("--comm", "victim-crash", "--crashes", "--symbols=local", "--frequency", 199)
 N_STORM = 100
+LIMIT = 64 << 20        # bytes of memory
 BUDGET = 16             # crashes that a CPU tells of in a second
 
 
@@ -152,10 +153,11 @@ class Crashes(session.NamingCase):
         (sample,) = run.stop().crashes
         self.assertEqual(sample.attributes["signal.name"], "SIGKILL")
         self.assertNotIn("signal.code", sample.attributes)
+        self.assertNotIn("memory.resident", sample.attributes)
         self.whole(sample)
 
     def test_a_process_that_had_no_memory_left_says_so(self):
-        group, n_killed = groups.limit_memory(self, "spanprof-test-crash", 64 << 20)
+        group, n_killed = groups.limit_memory(self, "spanprof-test-crash", LIMIT)
         if (group / "memory.swap.max").exists():
             (group / "memory.swap.max").write_text("0")
         run = self.start(*OPTIONS)
@@ -165,9 +167,14 @@ class Crashes(session.NamingCase):
         self.order(child, "memory")
         child.wait()
         self.assertEqual(n_killed(), 1)
-        (sample,) = run.stop().crashes
+        result = run.stop()
+        (sample,) = result.crashes
         self.assertEqual((sample.attributes["signal.name"], sample.attributes["signal.code"]),
                          ("SIGKILL", "out of memory"))
+        # what it had, besides pages that it shares with others outside of the group
+        resident = sample.attributes["memory.resident"]
+        self.assertTrue(LIMIT // 2 < resident < LIMIT * 2, resident)
+        self.assertIn(f"SIGKILL (out of memory), with {resident >> 20} MiB in memory", result.log)
         self.whole(sample)
 
     def test_functions_of_python_that_were_met_have_their_names(self):

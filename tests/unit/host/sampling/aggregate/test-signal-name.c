@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "border/abi.h"
 #include "host/sampling/aggregate/signal-name.h"
@@ -56,4 +57,15 @@ Test(signal_name, only_faults_have_an_address) {
         cr_assert(!signal_has_address(SIGSEGV, SI_TKILL));
         cr_assert(!signal_has_address(SIGSEGV, (int8_t)SI_KERNEL));
         cr_assert(!signal_has_address(SIGSYS, 1));
+}
+
+Test(signal_name, only_who_had_no_memory_left_says_how_much_it_had) {
+        const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+        struct abi_sample header = { .signal = SIGKILL, .signal_code = ABI_CRASH_NO_MEMORY, .value = 3 };
+
+        cr_assert_eq(signal_memory_bytes(&header), 3 * page);
+        header.signal_code = 0;
+        cr_assert_eq(signal_memory_bytes(&header), 0);
+        header = (struct abi_sample){ .signal = SIGSEGV, .signal_code = SEGV_MAPERR, .value = 3 };
+        cr_assert_eq(signal_memory_bytes(&header), 0);
 }
