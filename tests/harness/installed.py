@@ -140,7 +140,7 @@ class Machine(nspawn.Machine):
     def begin_runtimes(self):
         classes = self.folder / "classes"
         classes.mkdir()
-        self.test.run_command([jdks.tool("javac"), "-d", classes, tap.SOURCE_DIR / "tests/victims/java/VictimJavaBusy.java"],
+        self.test.run_command([jdks.tool("javac"), *jdks.BRIEF, "-d", classes, tap.SOURCE_DIR / "tests/victims/java/VictimJavaBusy.java"],
                               expect=0, timeout=120)
         shutil.copytree(classes, f"{self.root}{PROGRAMS}/classes")
         self.begin("java", "sh", "-c", f"sleep infinity | {self.java} -Xmx64m -cp {PROGRAMS}/classes VictimJavaBusy deep")

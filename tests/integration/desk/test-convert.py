@@ -21,6 +21,7 @@ import time
 import zlib
 
 import fault_server
+import jdks
 import oracle
 import tap
 import wire
@@ -116,7 +117,7 @@ class Convert(tap.TestCase):
     def record(self, jdk, version):
         """A recording by the JDK in that directory, of a program whose command line and environment hold a secret."""
         path, classes = self.dir / f"jdk-{version}.jfr", self.dir / f"classes-{version}"
-        self.run_command([jdk / "javac", "-d", classes, DATA / "Work.java"], expect=0)
+        self.run_command([jdk / "javac", *jdks.BRIEF, "-d", classes, DATA / "Work.java"], expect=0)
         settings = "settings=profile,jdk.ObjectAllocationInNewTLAB#enabled=true,jdk.ObjectAllocationOutsideTLAB#enabled=true"
         if version >= 25:
             settings += ",jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=7ms"
@@ -198,15 +199,15 @@ class Convert(tap.TestCase):
 
     def test_sums_what_each_jdk_prints_of_its_own_recording(self):
         """The newest of those on the path and where Debian's packages are; the long form takes all of them."""
-        jdks = {}
+        found = {}
         for java in (pathlib.Path(tap.need_tool("java")).resolve(),
                      *pathlib.Path("/usr/lib/jvm").glob("*/bin/java")):
             jdk = java.parent
             version = re.search(r'version "(\d+)', self.run_command([java, "-version"]).stderr)
             if version and (jdk / "javac").exists() and (jdk / "jfr").exists():
-                jdks.setdefault(int(version[1]), jdk)
-        self.assertTrue(jdks, "tool: a JDK with javac and jfr")
-        for version, jdk in sorted(jdks.items())[0 if tap.LONG else -1:]:
+                found.setdefault(int(version[1]), jdk)
+        self.assertTrue(found, "tool: a JDK with javac and jfr")
+        for version, jdk in sorted(found.items())[0 if tap.LONG else -1:]:
             self.check_recording(jdk, version)
 
     def test_sums_what_the_jdk_prints_of_async_profiler(self):

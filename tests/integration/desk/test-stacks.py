@@ -218,7 +218,7 @@ class Stacks(tap.TestCase):
 
     def test_jstack_finds_the_same_methods(self):
         directory = self.directory()
-        self.run_command([jdks.tool("javac"), "-nowarn", "-d", directory,
+        self.run_command([jdks.tool("javac"), *jdks.BRIEF, "-nowarn", "-d", directory,
                           tap.SOURCE_DIR / "tests/victims/java/VictimStill.java"], expect=0, timeout=120)
         release, java = sorted(jdks.here().items())[-1]
         child = self.spawn([java, "-Xint", "-cp", directory, "VictimStill"])
@@ -249,9 +249,7 @@ class Stacks(tap.TestCase):
 
     def locks_of_java(self, java, *arguments):
         """{thread: (kind of its lock, class, owner, is it a deadlock?)} of VictimLocks; the text; the child."""
-        directory = self.directory()
-        self.run_command([jdks.tool("javac"), "-nowarn", "--release", "8", "-d", directory,
-                          tap.SOURCE_DIR / "tests/victims/java/VictimLocks.java"], expect=0, timeout=120)
+        directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimLocks.java")
         child = self.spawn([java, *arguments, "-cp", directory, "VictimLocks"])
         child.wait_for("ready")
         threads = self.look(child.pid)

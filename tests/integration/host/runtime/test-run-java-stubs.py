@@ -62,9 +62,7 @@ def are_named(samples):
 
 class Stubs(session.NamingCase):
     def start_java(self, java, *options):
-        directory = self.directory()
-        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-Xlint:-options", "-d", directory,
-                          tap.SOURCE_DIR / "tests/victims/java/VictimStubs.java"], expect=0, timeout=120)
+        directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimStubs.java")
         child = self.spawn([java, *options, "-cp", directory, CLASS.rstrip(".")], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child

@@ -132,9 +132,7 @@ class Locks(session.NamingCase):
         return {wait.attributes["thread.name"]: wait.thread_id for wait in waits}
 
     def java(self, java, *arguments):
-        directory = self.directory()
-        self.run_command([tap.need_tool("javac"), "--release", "8", "-nowarn", "-Xlint:-options", "-d", directory,
-                          tap.SOURCE_DIR / "tests/victims/java/VictimHandover.java"], expect=0, timeout=120)
+        directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimHandover.java")
         child = self.spawn([java, *arguments, "-cp", directory, "VictimHandover"], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child

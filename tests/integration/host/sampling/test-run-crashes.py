@@ -15,6 +15,7 @@ import sys
 
 import golang
 import groups
+import jdks
 import session
 import tap
 
@@ -240,7 +241,7 @@ class Crashes(session.NamingCase):
     def test_a_jvm_has_its_own_stack_below_its_report(self):
         """Methods have their names by samples at the same places before: the process is gone."""
         classes = self.directory()
-        self.run_command([tap.need_tool("javac"), "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
+        self.run_command([tap.need_tool("javac"), *jdks.BRIEF, "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
                           tap.SOURCE_DIR / "tests/victims/java/VictimCrash.java"], expect=0, timeout=120)
         library = (tap.BUILD_DIR / "sdk/libspanprof-context.so").resolve()
         command = [tap.need_tool("java"), f"-Dspanprof.library={library}", "-Xint",

@@ -9,6 +9,7 @@ oracle.enter()
 import collections
 import subprocess
 
+import jdks
 import session
 import tap
 
@@ -44,7 +45,7 @@ class JavaSpans(session.NamingCase):
             tap.need_tool(tool)
         classes = self.directory()
         self.run_command([
-            "javac", "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
+            "javac", *jdks.BRIEF, "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR / "sdk/java/spanprof/ThreadContext.java",
             tap.SOURCE_DIR / "tests/victims/java/VictimJavaSpans.java"
         ], expect=0, timeout=120)
         library = tap.BUILD_DIR / "sdk/libspanprof-context.so"

@@ -39,7 +39,7 @@ class Jars(otel_case.TestCase):
         subprocess.run([tap.SOURCE_DIR / "sdk/java/otel/make-jar.sh", cls.jar, cls.path_of(*NEEDED),
                         f"{platform.machine()}={library}"], check=True, timeout=300)
         sources = (tap.SOURCE_DIR / "tests/interop/publishers").glob("Otel*.java")
-        subprocess.run(["javac", "--release", "8", "-Xlint:all,-try,-options,-classfile", "-Werror", "-cp",
+        subprocess.run(["javac", *jdks.BRIEF, "--release", "8", "-Xlint:all,-try,-options,-classfile", "-Werror", "-cp",
                         f"{cls.everything()}:{cls.jar}", "-d", cls.classes, *sources], check=True, timeout=300)
 
     @classmethod
@@ -123,8 +123,8 @@ class OtelJava(Jars):
     def test_a_shop_of_servlets_has_its_routes_in_reports_pages_and_metrics(self):
         folder = self.directory()
         classes = f"{folder}:" + ":".join(map(str, self.jars.glob("tomcat-*.jar")))
-        self.run_command(["javac", "--release", "11", "-Xlint:all,-classfile", "-Werror", "-cp", classes, "-d", folder,
-                          self.REQUESTS.parent / "ServletShop.java"], expect=0, timeout=300)
+        self.run_command(["javac", *jdks.BRIEF, "--release", "11", "-Xlint:all,-classfile", "-Werror", "-cp",
+                          classes, "-d", folder, self.REQUESTS.parent / "ServletShop.java"], expect=0, timeout=300)
         self.check_service([self.java, f"-javaagent:{self.agent}", f"-Dotel.javaagent.extensions={self.jar}",
                             "-Dotel.service.name=shop", "-cp", classes, "ServletShop", folder],
                            {"GET /cart/*": "/cart/*", "GET /search": "/search"}, **QUIET)

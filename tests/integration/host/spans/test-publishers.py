@@ -12,6 +12,7 @@ import oracle
 
 oracle.enter()
 
+import jdks  # noqa: E402
 import session  # noqa: E402
 import tap  # noqa: E402
 
@@ -157,7 +158,7 @@ class Publishers(session.TestCase):
                 tap.skip(f"machine: there is no {tool}")
         classes = self.directory()
         self.run_command([
-            "javac", "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR /
+            "javac", *jdks.BRIEF, "-Xlint:all", "-Werror", "-d", classes, tap.SOURCE_DIR /
             "sdk/java/spanprof/ThreadContext.java", tap.SOURCE_DIR / "sdk/example/java/Requests.java"
         ], expect=0, timeout=120)
         library = tap.BUILD_DIR / "sdk/libspanprof-context.so"
