@@ -62,10 +62,11 @@ def cpu_ns(pid):
         return 0
 
 
-def wait_cpu(pids, seconds, patience=120):
-    """Waits until these processes have used @seconds of CPU together from now on, however busy the machine is."""
+def wait_cpu(pids, seconds, patience=120, of=sum):
+    """Waits until these processes have used @seconds of CPU together from now on, however busy the machine
+    is. @of: min = each of them has."""
     start = {pid: cpu_ns(pid) for pid in pids}
-    tap.wait_until(lambda: sum(max(0, cpu_ns(pid) - start[pid]) for pid in pids) >= seconds * 1e9,
+    tap.wait_until(lambda: of(max(0, cpu_ns(pid) - start[pid]) for pid in pids) >= seconds * 1e9,
                    f"{seconds} s of CPU of {pids}", patience)
 
 
@@ -241,8 +242,8 @@ class TestCase(tap.TestCase):
         return Run(self, [str(x) for x in options], **more)
 
     def victim(self, name, *arguments, rests=False, **options):
-        """A victim that has said its first line. @rests: victim-chain and victim-shares use a sixth of a CPU,
-        enough for who waits for some samples of it."""
+        """A victim that has said its first line. @rests: victim-chain, victim-shares and victim-ring use a
+        sixth of a CPU, enough for who waits for some samples of it."""
         if rests:
             options["env"] = {**(options.get("env") or os.environ), "VICTIM_RESTS": "1"}
         child = self.spawn([tap.VICTIMS / f"victim-{name}", *arguments], **options)
@@ -250,9 +251,9 @@ class TestCase(tap.TestCase):
             child.wait_for(r"^pid \d+")
         return child
 
-    def commanded(self, name, *arguments):
+    def commanded(self, name, *arguments, rests=False):
         """A victim that obeys lines on its standard input: (child, tell), tell(line) → its answer."""
-        child = self.victim(name, *arguments, stdin=subprocess.PIPE)
+        child = self.victim(name, *arguments, rests=rests, stdin=subprocess.PIPE)
         return child, lambda line: self.tell(child, line)
 
     def tell(self, child, line):

@@ -9,7 +9,7 @@ import collector
 import oracle
 import tap
 
-SPIN = "while True: sum(range(1000))"
+SPIN = "import time\nwhile True: sum(range(20000)); time.sleep(0.004)"
 
 
 class Payload(tap.TestCase):
@@ -20,7 +20,7 @@ class Payload(tap.TestCase):
         oracle.need()
 
     def run_daemon(self, *options):
-        """Requests of a run of the daemon on two busy processes, one of them with bytes in its name that are no UTF-8."""
+        """Requests of a run of the daemon on two processes, one of them with bytes in its name that are no UTF-8."""
         directory = self.directory()
         receiver = self.spawn([tap.SPANPROF, "receive", "--port", "0", "-o", directory])
         port = receiver.wait_for(r":(\d+)").group(1)

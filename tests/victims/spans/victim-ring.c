@@ -4,8 +4,9 @@
  *
  * Does to its ring what a broken or hostile writer may do, one command a line on
  * standard input; each is answered by one line, `ok …` or `error …`. A thread
- * burns the CPU in ring_burn() all the time, and set, clear and busy are about
- * *its* slot. It ends with 0 at the end of its input. Prints first:
+ * burns the CPU in ring_burn() all the time, or with VICTIM_RESTS in the
+ * environment a sixth of it, and set, clear and busy are about *its* slot. It
+ * ends with 0 at the end of its input. Prints first:
  *     pid 4711 tid 4712 burn 0x55d0c0de1180
  *
  *     publish [CAPACITY [PAGES]]   new ring (default 65536), PAGES of other memory before it in one mapping
@@ -40,17 +41,20 @@ static uint32_t capacity;                       /* what the memory is for, whate
 static size_t size_bytes;                       /* of header and slots, in whole pages */
 static volatile pid_t burner_tid;
 
-STEP void ring_burn(void);
+STEP void ring_burn(bool rests);
 
-STEP void ring_burn(void) {
+STEP void ring_burn(bool rests) {
         KEEP_FRAME();
-        for (;;)
+        for (unsigned int n = 1;; n++) {
                 victim_sink = victim_spin(victim_sink, 10000);
+                if (rests && n % 10 == 0)
+                        usleep(1000);
+        }
 }
 
 static void *burner_main(void *data) {
         burner_tid = gettid();
-        ring_burn();
+        ring_burn(getenv("VICTIM_RESTS"));
         return NULL;
 }
 

@@ -39,8 +39,10 @@ __attribute__((noinline)) unsigned long spend(unsigned long n) {
 int main(int argc, char **argv) {
         printf("pid %d\\n", (int)getpid());
         fflush(stdout);
-        for (;;)
+        for (;;) {
                 spend(1000000);
+                usleep(8000);           /* a fifth of a CPU is enough to be sampled */
+        }
 }
 """
 FORMS = {

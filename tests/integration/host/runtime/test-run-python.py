@@ -56,7 +56,7 @@ print("ready", flush=True)
 while True: work(10000)
 """
 # a recursion of as many functions as it is told, the module's own included
-RECURSION = """import sys
+RECURSION = """import sys, time
 sys.setrecursionlimit(10000)
 def rung(n):
     return rung(n - 1) if n else burn()
@@ -67,6 +67,7 @@ def burn():
 print("ready", flush=True)
 while True:
     rung(int(sys.argv[1]) - 3)
+    time.sleep(0.01)
 """
 DEPTH = 1024            # frames of a sample at most
 ROOT = 0.998

@@ -16,7 +16,7 @@ import uuid
 import groups
 import tap
 
-SPIN = "import time\nwhile True: sum(range(20000)); time.sleep(0.001)"       # busy for a part of the time
+SPIN = "import time\nwhile True: sum(range(20000)); time.sleep(0.008)"       # busy for a small part of the time
 EXEC = f"""
 import os, signal
 signal.signal(signal.SIGUSR1, lambda *_: os.execve({sys.executable!r}, ["spin", "-c", {SPIN!r}],

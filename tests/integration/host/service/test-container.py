@@ -271,7 +271,7 @@ class Image(sidecar.Case):
 
     def test_sidecar_profiles_its_pod_and_nobody_else(self):
         service, receiver = self.service(), session.Receiver(self)
-        outside = self.spawn([session.SERVICE, "--duration", "300"])
+        outside = self.spawn([session.SERVICE, "--duration", "300", "--load", "0.1"])
         box = self.sidecar(service.pid, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
                            SPANPROF_METRICS="127.0.0.1:0", SPANPROF_FREQUENCY="499",
                            SPANPROF_EXPORT_INTERVAL="1s", SPANPROF_STOP_TIMEOUT="20s",

@@ -33,14 +33,15 @@ def memory_kib(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
 
 
-class HostileRings(session.TestCase):
+class HostileRings(session.NamingCase):
     """Each ring is told what to do; what its thread's span was, and when, is written down on this side."""
 
     WRONG = ("magic", "version", "version-zero", "capacity-zero", "capacity-over", "capacity-beyond",
              "slot-size", "reserved")
+    HZ = ("--frequency", "999")         # its victims rest
 
     def ring(self, *commands):
-        child, tell = self.commanded("ring")
+        child, tell = self.commanded("ring", rests=True)
         child.changes, child.span, child.is_right = [], None, True  # changes: (before, after, span or None)
 
         def note(line):
@@ -104,8 +105,9 @@ class HostileRings(session.TestCase):
         hostile = [
             self.ring("publish", f"set 1 2 {i + 1}", f"wrong {field}") for i, field in enumerate(self.WRONG)
         ]
-        run = self.start("-C", "victim-ring", *HZ)
-        session.wait_cpu([child.pid for child in (healthy, *hostile)], 2.5)
+        run, wait = self.start_counted("-C", "victim-ring", *self.HZ)
+        wait(len(self.WRONG) - 1, "spanprof_rings_total", result="invalid")
+        session.wait_cpu([child.pid for child in (healthy, *hostile)], 0.15, of=min)
         result = run.stop()
         for child in hostile:
             samples = result.of(child.pid)
@@ -119,13 +121,14 @@ class HostileRings(session.TestCase):
     def test_a_ring_that_goes_wrong_while_in_use(self):
         healthy = self.ring("publish", "set 1 2 77")
         hostile = [self.ring("publish", f"set 1 2 {i + 1}") for i in range(len(self.WRONG))]
-        run = self.start("-C", "victim-ring", *HZ)
+        run, wait = self.start_counted("-C", "victim-ring", *self.HZ)
         everybody = [child.pid for child in (healthy, *hostile)]
-        session.wait_cpu(everybody, 1)
+        session.wait_cpu(everybody, 0.1, of=min)
         for i, (child, field) in enumerate(zip(hostile, self.WRONG)):
             child.tell(f"wrong {field}")
             child.tell(f"set 1 2 {i + 101}")
-        session.wait_cpu(everybody, 3)  # 1.5 s at least: a pass over the targets is made each second
+        wait(len(self.WRONG), "spanprof_rings_total", result="lost")
+        session.wait_cpu(everybody, 0.1, of=min)
         for child in hostile:
             child.tell("right")
         self.wait_spans(run, {0x101 + i for i in range(len(self.WRONG))}, "rings that are right again")
@@ -139,13 +142,14 @@ class HostileRings(session.TestCase):
         healthy = self.ring("publish", "set 1 2 77")
         hostile = [self.ring("publish", f"set 1 2 {i + 1}") for i in range(4)]
         everybody = [child.pid for child in (healthy, *hostile)]
-        run = self.start(*HZ)
-        session.wait_cpu(everybody, 1.5)
+        run, wait = self.start_counted(*self.HZ)
+        self.wait_spans(run, {1, 2, 3, 4}, "rings that are right are found")
         hostile[0].tell("unmap")
         hostile[1].tell("remap")
         hostile[2].tell("move")
         hostile[3].tell("capacity 16777217")
-        session.wait_cpu(everybody, 1.5)
+        wait(1, "spanprof_rings_total", result="lost")
+        session.wait_cpu(everybody, 0.15, of=min)
         hostile[0].tell("publish")
         hostile[0].tell("set 3 4 11")
         hostile[1].tell("right")
@@ -164,7 +168,7 @@ class HostileRings(session.TestCase):
     def test_memory_that_changes_all_the_time(self):
         healthy = self.ring("publish", "set 1 2 77")
         restless = self.ring("publish")
-        run = self.start(*HZ)
+        run = self.start(*self.HZ)
         for i in range(80):
             restless.tell("publish 1024" if i % 5 == 0 else "move" if i % 5 == 3 else "right")
             restless.tell(f"set 5 6 {i + 1000:x}")
@@ -180,8 +184,8 @@ class HostileRings(session.TestCase):
 
     def test_a_writer_that_never_finishes(self):
         healthy, busy = self.ring("publish", "set 1 2 77"), self.ring("publish", "set 1 2 5", "busy 1")
-        run = self.start(*HZ)
-        session.wait_cpu([busy.pid], 0.7)
+        run = self.start(*self.HZ)
+        session.wait_cpu([busy.pid, healthy.pid], 0.35, of=min)
         result = run.stop()
         self.assertEqual({s.span_id for s in result.of(busy.pid)}, {None})
         self.assertGreater(result.counter("contexts_total", "busy"), 50)
@@ -236,7 +240,7 @@ class Receivers(session.TestCase):
                                                r'answered 400, "bad dictionary"', "export_refused"),
             "gRPC": ([self.serve(fault_server.raw(SETTINGS))], "looks like a gRPC endpoint .*4318", "stop"),
         }
-        victim = self.victim("chain", 5)
+        victim = self.victim("chain", 5, rests=True)
         runs = {what: self.start("-p", victim.pid, *HZ, *options, endpoint=endpoint,
                                  environment={"SPANPROF_STOP_TIMEOUT": "300ms"}, ready=False)
                 for what, ([endpoint, *options], _, _) in cases.items()}
