@@ -45,10 +45,7 @@ class FirstSamples(session.NamingCase):
 
     def java(self):
         """(java, directory with the victim's class)"""
-        directory = self.directory()
-        self.run_command([jdks.tool("javac"), "--release", "8", "-nowarn", "-d", directory,
-                          VICTIMS / "java/VictimBrief.java"], expect=0, timeout=120)
-        return sorted(jdks.here().items())[0][1], directory
+        return sorted(jdks.here().items())[0][1], jdks.classes(VICTIMS / "java/VictimBrief.java")
 
     def test_python_that_is_recorded(self):
         for version, python in pythons.here().items():
@@ -70,7 +67,7 @@ class FirstSamples(session.NamingCase):
     def test_java_that_a_shell_starts(self):
         """By a word of its command line, or by one of a script that sets this and that before."""
         java, directory = self.java()
-        script = directory / "start"
+        script = self.directory() / "start"
         script.write_text(f"#!/bin/sh\nHEAP=64m\nexec {java} -Xmx$HEAP -cp {directory} VictimBrief\n")
         script.chmod(0o755)
         for command in ((script, ), ("sh", "-c", f"cd {directory} && {java} -cp . VictimBrief; true")):
