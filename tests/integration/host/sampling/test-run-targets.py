@@ -31,8 +31,7 @@ class Selectors(session.TestCase):
     def sampled_together(self, *options, wanted, unwanted=(), cpu=0.35, **more):
         """A run during which wanted and unwanted work alike."""
         run = self.start(*HZ, *options, **more)
-        for child in [*wanted, *unwanted]:
-            session.wait_cpu([child.pid], cpu)
+        session.wait_cpu([child.pid for child in (*wanted, *unwanted)], cpu, of=min)
         result = run.stop()
         for child in wanted:
             self.assertGreater(len(result.of(child.pid)), 100, f"{child}\n{result.log}")
@@ -131,8 +130,7 @@ burn(1.5)
     def test_all_but_itself(self):
         a, b = self.victim("chain", 5, rests=True), self.victim("shares", rests=True)
         run = self.start("--all", *HZ)
-        for child in (a, b):
-            session.wait_cpu([child.pid], 0.35)
+        session.wait_cpu([a.pid, b.pid], 0.35, of=min)
         result = run.stop()
         self.assertTrue({a.pid, b.pid} <= result.pids)
         self.assertNotIn(run.pid, result.pids)
