@@ -71,6 +71,8 @@ HUGE_ROUNDS = 4000     # at least
 
 
 class PageFaults(session.NamingCase):
+    daemon_environment = session.WITHOUT_RUNTIMES
+
     def run_victim(self, *arguments, options=()):
         """(result, what the victim counted, its samples)"""
         victim = self.victim("faults", *map(str, arguments), stdin=subprocess.PIPE)

@@ -28,6 +28,8 @@ def functions(samples):
 
 
 class Selectors(session.TestCase):
+    daemon_environment = session.WITHOUT_RUNTIMES
+
     def sampled_together(self, *options, wanted, unwanted=(), cpu=0.35, **more):
         """A run during which wanted and unwanted work alike."""
         run = self.start(*HZ, *options, **more)
@@ -212,6 +214,8 @@ burn(1.5)
 
 
 class Lives(session.TestCase):
+    daemon_environment = session.WITHOUT_RUNTIMES
+
     def test_ends_when_all_that_were_named_have_exited(self):
         a, b = self.victim("shares", rests=True), self.victim("shares", rests=True)
         run = self.start("-p", f"{a.pid},{b.pid}", *HZ)
