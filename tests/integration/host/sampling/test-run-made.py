@@ -28,10 +28,10 @@ class Made(session.NamingCase):
         victim = self.victim("made", forms, *arguments)
         if arguments:
             self.addCleanup(pathlib.Path(f"/tmp/perf-{victim.pid}.map").unlink, missing_ok=True)
-        run = self.start("--pid", victim.pid, "--frequency", 499, "--symbols=local")
+        run = self.start("--pid", victim.pid, "--frequency", 999, "--symbols=local")
         if arguments:
             self.wait_named(run, victim.pid, "made_hot")
-        session.wait_cpu([victim.pid], 1.0)
+        session.wait_cpu([victim.pid], 0.5 if arguments else 1.0)
         samples = sorted(run.stop().of(victim.pid), key=lambda sample: sample.time_ns)
         stacks = [[frame.name or None for frame in sample.frames if frame.type != "kernel"]
                   for sample in samples]

@@ -100,7 +100,7 @@ class RunService(session.TestCase):
             service = Service(self, "--rate", "0", *options)
         else:
             service = Service(self, "--rate", "0", *options)
-            run = self.start("--frequency", 999, f"--jitter={jitter}")
+            run = self.start("--frequency", 1999, f"--jitter={jitter}")
         run.wait_events(1, service.pid)
         session.wait_cpu([service.pid], cpu)
         if daemon_first:  # its life is in the profile, but for the moment before it was found
@@ -120,7 +120,7 @@ class RunService(session.TestCase):
                 self.check_resources(result, service)
 
     def test_a_service_that_runs_already_is_found_at_the_start(self):
-        result, service = self.run_with(False, cpu=0.75)
+        result, service = self.run_with(False, cpu=0.4)
         self.assertRegex(result.log, r"profiling [1-9]\d* process")
         with_span = self.check_spans(result, service)
         self.assertGreater(len(with_span), 300)
@@ -129,7 +129,7 @@ class RunService(session.TestCase):
         self.assertEqual({s.attributes.get("datadog.local_root_span_id") for s in with_span}, {None})
 
     def test_one_span_has_one_trace(self):
-        result, service = self.run_with(False, cpu=0.5)
+        result, service = self.run_with(False, cpu=0.3)
         traces = collections.defaultdict(set)
         for sample in result.of(service.pid):
             if sample.span_id:
@@ -162,7 +162,7 @@ class RunService(session.TestCase):
         return sum(bool(s.span_id) for s in otlp_read.samples(*run.receiver.paths())) > 100
 
     def test_64_bit_traces_are_told_by_an_attribute(self):
-        result, service = self.run_with(False, "--no-trace-high", cpu=0.5)
+        result, service = self.run_with(False, "--no-trace-high", cpu=0.3)
         with_span = self.check_spans(result, service)
         self.assertGreater(len(with_span), 100)
         for sample in with_span:
