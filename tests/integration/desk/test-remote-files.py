@@ -20,6 +20,7 @@ NOBODY = 65534
 
 CHAIN = "main;chain_frame;chain_frame;chain_frame;chain_leaf"
 DEPTH = "4"
+RESTS = session.clean_environment(VICTIM_RESTS=1)       # a sixth of a CPU for seconds is enough
 
 
 class Answering(session.TestCase):
@@ -38,8 +39,8 @@ class Answering(session.TestCase):
     def record(self, *arguments):
         """Samples, and the share of these that have the whole chain by name."""
         where = self.directory()
-        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "-o", "x.folded", *arguments],
-                           env=session.clean_environment(), cwd=where)
+        child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-o", "x.folded", *arguments],
+                           env=RESTS, cwd=where)
         self.assertEqual(child.wait(), 0, child.err)
         rows = [line.rsplit(" ", 1) for line in (where / "x.folded").read_text().splitlines()]
         n_all = sum(int(n) for _, n in rows)
@@ -54,7 +55,7 @@ class Answering(session.TestCase):
 
     def test_one_that_lets_only_its_user_in_is_read_as_that_user(self):
         server = self.serve(user=NOBODY, allow_other=False)
-        victim = self.spawn([server.file, DEPTH, "60"], user=NOBODY, group=NOBODY, extra_groups=[])
+        victim = self.spawn([server.file, DEPTH, "60"], user=NOBODY, group=NOBODY, extra_groups=[], env=RESTS)
         session.wait_cpu([victim.pid], 0.1)
         with self.assertRaises(PermissionError):
             open(server.file, "rb")  # we are root, and it is not enough
@@ -63,7 +64,7 @@ class Answering(session.TestCase):
 
     def test_pieces_of_any_size_are_put_together(self):
         server = self.serve()
-        victim = self.spawn([server.file, DEPTH, "60"])
+        victim = self.spawn([server.file, DEPTH, "60"], env=RESTS)
         session.wait_cpu([victim.pid], 0.1)
         server.piece = 1021
         child, share = self.record("-p", str(victim.pid), "-d", "3")
@@ -72,7 +73,7 @@ class Answering(session.TestCase):
     def test_one_that_gives_a_byte_at_a_time_is_given_up(self):
         server = self.serve()
         server.data += bytes(1 << 20)
-        victim = self.spawn([server.file, DEPTH, "60"])
+        victim = self.spawn([server.file, DEPTH, "60"], env=RESTS)
         session.wait_cpu([victim.pid], 0.1)
         server.piece = 1
         child, share = self.record("-p", str(victim.pid), "-d", "3")
@@ -80,7 +81,7 @@ class Answering(session.TestCase):
 
     def test_targets_says_nothing_of_it(self):
         server = self.serve()
-        victim = self.spawn([server.file, DEPTH, "60"])
+        victim = self.spawn([server.file, DEPTH, "60"], env=RESTS)
         session.wait_cpu([victim.pid], 0.1)
         listed = self.spawn([tap.SPANPROF, "targets", "-p", str(victim.pid), "--json"],
                             env=session.clean_environment())
@@ -90,10 +91,10 @@ class Answering(session.TestCase):
 
     def test_what_was_read_once_has_names_after_its_server_has_stopped(self):
         server = self.serve()
-        victim = self.spawn([server.file, DEPTH, "60"])
+        victim = self.spawn([server.file, DEPTH, "60"], env=RESTS)
         session.wait_cpu([victim.pid], 0.1)
         where, closed = self.directory(), server.n_closed
-        child = self.spawn([tap.SPANPROF, "record", "-F", "499", "-d", "4", "-p", str(victim.pid),
+        child = self.spawn([tap.SPANPROF, "record", "-F", "999", "-d", "4", "-p", str(victim.pid),
                             "-o", "x.folded"], env=session.clean_environment(), cwd=where)
         tap.wait_until(lambda: server.n_closed > closed, "a reader of the file")
         server.be_silent()

@@ -92,11 +92,11 @@ class Obi(session.TestCase):
 
     def run_with(self, *children, options=()):
         pids = ",".join(str(child.pid) for child in children)
-        return self.start("--pid", pids, "--obi-map", self.path, "--frequency", "499", *options)
+        return self.start("--pid", pids, "--obi-map", self.path, "--frequency", "1999", *options)
 
     def chain(self):
-        """A process of one thread that uses a CPU and publishes nothing."""
-        return self.victim("chain", "3")
+        """A process of one thread that uses a part of a CPU and publishes nothing."""
+        return self.victim("chain", "3", rests=True)
 
     @staticmethod
     def arrived(run, pid):
@@ -170,7 +170,8 @@ class Obi(session.TestCase):
         other = self.chain()
         run = self.run_with(other, options=["--comm", "victim-chain"])
         self.settle(run, other.pid)
-        child = self.spawn(["sh", "-c", f"read go; exec {tap.VICTIMS}/victim-chain 3"], stdin=-1)
+        child = self.spawn(["sh", "-c", f"read go; exec {tap.VICTIMS}/victim-chain 3"], stdin=-1,
+                           env={**os.environ, "VICTIM_RESTS": "1"})
         of_obi.begin(child.pid, child.pid, TRACE, span(9))
         child.process.stdin.write(b"go\n")
         child.process.stdin.flush()
