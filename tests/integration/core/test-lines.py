@@ -498,7 +498,7 @@ class World:
         self.services = [self.service("app", "app.service"), self.service("checkout", "shop.service"),
                          self.service("nginx-worker", "nginx.service")]
         self.pid = self.services[0].pid
-        self.python = self.spawn("python3", "-c", "import time\nwhile True:\n    sum(range(100000))\n    time.sleep(0.02)")
+        self.python = self.spawn("python3", "-c", "import time\nwhile True:\n    sum(range(100000))\n    time.sleep(0.1)")
         self.spawn("spanprof", "coro", "-o", WORLD / "coroutines.jsonl", "--", "sh", "-c",
                    f"echo $$ >{WORLD}/coroutines.pid; exec {tap.BUILD_DIR}/sdk/example/example-coroutines 600000")
         for port, *where in ((4318, WORLD / "received-4318"), (4040, WORLD / "received-4040"),
