@@ -2,12 +2,12 @@
 /*
  * victim-context LIBRARY|- BEFORE AFTER: threads with contexts of their own
  *
- * Every thread burns the CPU for one ms in ten. BEFORE of them start at once, AFTER of them once the library
- * (or, with -, the executable) has given them the variable otel_thread_ctx_v1. Each one's context follows
- * from its id alone: trace id 1111222233334444 and the id, span id 55550000 and the id, attributes 0 = id % 3
- * as "/route/N", 1 = id % 2 as "even" or "odd". The first of each group never touches the variable. Prints
- * `pid N`, then `thread TID set|none` for each thread before it begins, and obeys on standard input (answers
- * `ok`):
+ * Every thread burns the CPU for one ms in ten, with VICTIM_RESTS in the environment for half of that.
+ * BEFORE of them start at once, AFTER of them once the library (or, with -, the executable) has given them
+ * the variable otel_thread_ctx_v1. Each one's context follows from its id alone: trace id 1111222233334444
+ * and the id, span id 55550000 and the id, attributes 0 = id % 3 as "/route/N", 1 = id % 2 as "even" or
+ * "odd". The first of each group never touches the variable. Prints `pid N`, then `thread TID set|none` for
+ * each thread before it begins, and obeys on standard input (answers `ok`):
  *
  *     publish FILE    publishes (again) a process context with these bytes as payload
  *     wrong FIELD FILE   the same with a field of its header spoiled from the begin
@@ -69,6 +69,7 @@ static const char *library;
 /* where all threads say that their blocks of thread-local memory are listed; 0 = as it is */
 static volatile uint64_t wild_dtv;
 static void *handle;
+static unsigned int n_spins = N_SPINS;  /* before each rest */
 static unsigned int n_cleared;          /* atomic: threads that have no context any more, since `unload` */
 static int n_threads;
 static struct spanprof_process_header *header;
@@ -116,7 +117,7 @@ STEP void context_burn(void (*until)(void *)) {
         KEEP_FRAME();
         for (unsigned int n = 1; set == until; n++) {
                 victim_sink = victim_spin(victim_sink, 1000);
-                if (n % N_SPINS == 0)
+                if (n % n_spins == 0)
                         syscall(SYS_nanosleep, &rest, NULL);
 #ifdef __x86_64__
                 /* From here on no code may ask for memory of a library: this thread only burns. */
@@ -350,6 +351,8 @@ int main(int argc, char **argv) {
         char line[300];
 
         setlinebuf(stdout);
+        if (getenv("VICTIM_RESTS"))
+                n_spins /= 2;
         library = argc > 1 ? argv[1] : "-";
         printf("pid %d\n", getpid());
         start((int)victim_argument(argc, argv, 2, 3, 0, MAX_THREADS, usage));

@@ -69,7 +69,8 @@ class Contexts(session.NamingCase):
 
     def start_victim(self, library, before=3, after=3, program="victim-context", **environment):
         child = self.spawn([program if "/" in program else tap.VICTIMS / program, library, before, after],
-                           stdin=subprocess.PIPE, env={**session.clean_environment(), **environment})
+                           stdin=subprocess.PIPE,
+                           env=session.clean_environment(VICTIM_RESTS=1, **environment))
         child.wait_for(r"^pid \d+")
 
         def tell(line):
@@ -142,14 +143,14 @@ class Contexts(session.NamingCase):
         run.wait_events(counts, pid=child.pid)
 
     def check_model(self, library, program="victim-context", **environment):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim(library, program=program, **environment)
         self.publish(tell)
         self.settled(run, child)
         loaded = tell("load")
         threads = self.threads(child, 6)
         run.wait_events(400, pid=child.pid)
-        session.wait_cpu([child.pid], 1.25)
+        session.wait_cpu([child.pid], 0.65)
         self.check_readers(child, threads)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
@@ -187,7 +188,7 @@ class Contexts(session.NamingCase):
         return [int(pid) for pid in children if not os.path.exists(f"/proc/{pid}/fd/0")]
 
     def test_samples_do_not_wait_for_a_worker_that_hangs_and_are_counted(self):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so")
         self.publish(tell)
         self.settled(run, child)
@@ -196,7 +197,7 @@ class Contexts(session.NamingCase):
             os.kill(pid, signal.SIGSTOP)
         tell("load")
         threads = self.threads(child, 6)
-        session.wait_cpu([child.pid], 0.5)              # nobody says where the contexts are
+        session.wait_cpu([child.pid], 0.25)              # nobody says where the contexts are
         run.wait_events(100, pid=child.pid)
         for pid in stopped:
             try:
@@ -204,7 +205,7 @@ class Contexts(session.NamingCase):
             except ProcessLookupError:
                 pass                                    # it was late, and another one was asked
         self.has_spans(run)
-        session.wait_cpu([child.pid], 0.5)
+        session.wait_cpu([child.pid], 0.25)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if threads.get(x.thread_id) == "set"]
         first = min(result.monotonic_ns(x) for x in samples if x.trace_id)
@@ -249,7 +250,7 @@ class Contexts(session.NamingCase):
         self.check_model(directory / "libcontext.so", program=str(directory / "victim-musl"))
 
     def test_an_update_makes_a_new_resource_and_new_names(self):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim("-", program="victim-context-exec")
         self.publish(tell, keys=("http.route",))
         tell("load")
@@ -276,7 +277,7 @@ class Contexts(session.NamingCase):
     def published_late(self, resource, **environment):
         """(result, pid) of a process that is sampled in a window before it says what it is, and in later ones."""
         child, tell = self.start_victim("-", program="victim-context-exec", **environment)
-        run = self.start("--pid", child.pid, "--frequency", "999")
+        run = self.start("--pid", child.pid, "--frequency", "1999")
         run.wait_events(100, pid=child.pid)
         self.publish(tell, resource=resource)
         tap.wait_until(lambda: any("service.version" in x.resource for path in run.receiver.paths()
@@ -290,14 +291,14 @@ class Contexts(session.NamingCase):
                 for profile in json.loads(done.stdout)["profiles"] for row in profile["processes"]]
 
     def test_samples_of_a_window_have_the_service_name_that_came_in_it(self):
-        run, wait = self.start_counted("--comm", "victim-context*", "--frequency", "999", "--export-interval", "1h")
+        run, wait = self.start_counted("--comm", "victim-context*", "--frequency", "1999", "--export-interval", "1h")
         first, _ = self.start_victim("-", program="victim-context-exec")
         run.wait_events(1, pid=first.pid)                       # the daemon's own first window is a short one
         child, tell = self.start_victim("-", program="victim-context-exec")
-        session.wait_cpu([child.pid], 0.5)
+        session.wait_cpu([child.pid], 0.25)
         self.publish(tell)
         wait(1, "spanprof_process_contexts_total", result="found")
-        session.wait_cpu([child.pid], 0.2)
+        session.wait_cpu([child.pid], 0.1)
         result = run.stop()
         self.assertEqual({x.resource["service.name"] for x in result.of(child.pid)}, {"shop"})
         self.assertGreater(sum(x.value for x in result.of(child.pid)), 200)
@@ -324,18 +325,18 @@ class Contexts(session.NamingCase):
         self.assertEqual(self.rows_of(pid, result.paths), [("cart", "9", sum(x.value for x in result.of(pid)))])
 
     def test_invalid_records_and_sizes_give_no_span_and_no_attributes(self):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim("-", before=2, after=2, program="victim-context-exec")
         self.publish(tell)
         tell("load")
         threads = self.threads(child, 4)
         run.wait_events(200, pid=child.pid)
         tell("size 65535")
-        session.wait_cpu([child.pid], 0.3)
+        session.wait_cpu([child.pid], 0.15)
         big = tell("size 3")
-        session.wait_cpu([child.pid], 0.3)
+        session.wait_cpu([child.pid], 0.15)
         cut = tell("valid 0")
-        session.wait_cpu([child.pid], 0.3)
+        session.wait_cpu([child.pid], 0.15)
         result = run.stop()
         for sample in result.of(child.pid):
             when = result.monotonic_ns(sample)
@@ -351,7 +352,7 @@ class Contexts(session.NamingCase):
         self.assertGreater(result.counter("contexts_total", "none"), 0)
 
     def test_a_bad_header_is_counted_and_costs_nothing_else(self):
-        run = self.start("--frequency", "199", "--comm", "victim-context*")
+        run = self.start("--frequency", "399", "--comm", "victim-context*")
         children = []
         for bad in ("version", "size", "payload", "nowhere", "stack", "time", "signature"):
             child, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
@@ -373,7 +374,7 @@ class Contexts(session.NamingCase):
             if bad in reasons:
                 tap.wait_until(lambda: re.search(rf"\b{child.pid}\b.*{reasons[bad]}", run.log),
                                f"the reason for {bad}: {run.log}")
-        session.wait_cpu([child.pid for _, child in children], 1.0)
+        session.wait_cpu([child.pid for _, child in children], 0.5)
         result = run.stop()
         for bad, child in children:
             self.assertTrue(result.of(child.pid), bad)
@@ -397,7 +398,7 @@ class Contexts(session.NamingCase):
         except OSError as error:
             tap.skip(f"kernel: mounts no FUSE here: {error}")
         self.addCleanup(server.close)
-        run = self.start("--frequency", "199")
+        run = self.start("--frequency", "399")
         hostile, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
         self.publish(tell)
         run.wait_events(20, pid=hostile.pid)
@@ -412,13 +413,13 @@ class Contexts(session.NamingCase):
         healthy, tell = self.start_victim("-", before=1, after=1, program="victim-context-exec")
         self.publish(tell, resource={"service.name": "healthy"})
         run.wait_events(40, pid=healthy.pid)
-        session.wait_cpu([hostile.pid], 0.5)
+        session.wait_cpu([hostile.pid], 0.25)
         result = run.stop()
         self.assertEqual({x.resource.get("service.name") for x in result.of(healthy.pid)}, {"healthy"})
         self.assertGreater(len(result.of(hostile.pid)), 30, "it is sampled all the same")
 
     def test_a_process_context_is_found_by_each_of_its_names_and_without_one(self):
-        run = self.start("--frequency", "199")  # whoever publishes
+        run = self.start("--frequency", "399")  # whoever publishes
         children = {}
         for header in ("memfd", "memfd-suffix", "anon", "shmem", "unnamed"):
             child, tell = self.start_victim("-", before=1, after=0, program="victim-context-exec",
@@ -440,7 +441,7 @@ class Contexts(session.NamingCase):
         self.assertGreaterEqual(result.counter("process_contexts_total", "found"), len(children))
 
     def test_a_wild_list_of_thread_local_memory_gives_no_context(self):
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-general.so", before=2, after=2)
         self.publish(tell)
         tell("load")
@@ -448,7 +449,7 @@ class Contexts(session.NamingCase):
         tap.wait_until(lambda: self.linked(run, child) > 50, "spans")
         for address in ("ffff800000000000", "8", "7fffffffffff", "deadbeefdeadbeef"):
             wild = tell(f"dtv {address}")
-            session.wait_cpu([child.pid], 0.4)
+            session.wait_cpu([child.pid], 0.2)
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
         for sample in samples:
@@ -463,12 +464,12 @@ class Contexts(session.NamingCase):
             self.check_thread(sample, threads[sample.thread_id] if sample.trace_id else "none", keys=())
 
     def test_elastics_form(self):
-        run = self.start("--frequency", "999", "--comm", "victim-context*")
+        run = self.start("--frequency", "1999", "--comm", "victim-context*")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-elastic.so", ELASTIC="1")
         loaded = tell("load")
         threads = self.threads(child, 6)
         run.wait_events(300, pid=child.pid)
-        session.wait_cpu([child.pid], 0.75)
+        session.wait_cpu([child.pid], 0.4)
         shown = self.shown(child.pid)
         self.assertIn("thread contexts of Elastic: ", self.contexts(child.pid).stdout)
         result = run.stop()
@@ -502,7 +503,7 @@ class Contexts(session.NamingCase):
         self.assertEqual([x for x in workers if x.trace_id], [])
 
     def test_a_form_that_is_not_read_is_named(self):
-        run = self.start("--frequency", "199", "--comm", "victim-context*")
+        run = self.start("--frequency", "399", "--comm", "victim-context*")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-older.so", before=1, after=1)
         tell("load")
         tap.wait_until(lambda: "thread contexts are not read: context_tls_v1" in run.log, "the reason")
@@ -514,7 +515,7 @@ class Contexts(session.NamingCase):
 
     def test_libraries_that_are_unloaded_and_loaded_anew(self):
         """Module ids and offsets of one library become another's."""
-        run = self.start("--frequency", "999")
+        run = self.start("--frequency", "1999")
         child, tell = self.start_victim("-", GLIBC_TUNABLES="glibc.rtld.optional_static_tls=0")
         self.publish(tell)
         self.settled(run, child)
@@ -527,7 +528,7 @@ class Contexts(session.NamingCase):
             tap.wait_until(lambda: self.linked(run, child) > seen + 300, f"spans through {name}")
             leaving = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
             unloaded = tell("unload")
-            session.wait_cpu([child.pid], 0.3)
+            session.wait_cpu([child.pid], 0.15)
             periods.append((name, loaded, leaving, unloaded, time.clock_gettime_ns(time.CLOCK_MONOTONIC)))
         result = run.stop()
         samples = [x for x in result.of(child.pid) if x.thread_id in threads]
@@ -547,7 +548,7 @@ class Contexts(session.NamingCase):
 
     def test_a_library_that_is_linked_long_after_it_was_mapped(self):
         """As when its process waits for a CPU in between: no notice tells of the word that leads to the variable."""
-        run = self.start("--frequency", "999", "--log-level", "debug")
+        run = self.start("--frequency", "1999", "--log-level", "debug")
         child, tell = self.start_victim(tap.VICTIMS / "libcontext-slow.so")
         self.publish(tell)
         self.settled(run, child)
@@ -563,7 +564,7 @@ class Contexts(session.NamingCase):
                    if x.resource["process.pid"] == child.pid and x.trace_id)
 
     def test_what_may_not_leave_stays(self):
-        run = self.start("--frequency", "199", "--attributes-deny", "http.*,shop.s*,thread.name",
+        run = self.start("--frequency", "399", "--attributes-deny", "http.*,shop.s*,thread.name",
                          "--attributes-allow",
                          "service.*,shop.*,process.*,thread.*,parity,http.*,profile.*,telemetry.*")
         child, tell = self.start_victim("-", program="victim-context-exec")
@@ -721,7 +722,7 @@ class Contexts(session.NamingCase):
     def test_targets_names_every_form(self):
         child, tell = self.start_victim("-", program="victim-context-exec")
         self.publish(tell)
-        ring = self.spawn([session.SERVICE, "--duration", 60])
+        ring = self.spawn([session.SERVICE, "--duration", 60, "--load", 0.1])
         ring.wait_for("^example-service")
         lines = {
             int(line.split()[0]): line for line in self.spanprof(
@@ -773,7 +774,7 @@ class Contexts(session.NamingCase):
         tell("header version")
         self.assertIn("process context: version 1, of which only 2 is read\n",
                       self.contexts(child.pid).stdout)
-        service = self.spawn([session.SERVICE, "--duration", 60])
+        service = self.spawn([session.SERVICE, "--duration", 60, "--load", 0.1])
         service.wait_for("^example-service")
         tap.wait_until(
             lambda: re.search(r"thread \d+, slot \d+: trace \w{32} span \w{16}",
