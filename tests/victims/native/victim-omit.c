@@ -8,8 +8,8 @@
  * first, then `interrupted START END` if a signal came in between START and END; then
  * spins in the leaf until it is killed. Frames of libraries between them are not listed.
  *
- *     depth       DEPTH frames in all, with those of libc's start (5 or more). With VICTIM_RESTS in the
- *                 environment the leaf sleeps for most of the time
+ *     depth       DEPTH frames in all, with those of libc's start (5 or more). With VICTIM_RESTS=MS in the
+ *                 environment the leaf sleeps for most of the time, so many ms each
  *     large       the same with frames of 1 KiB: each one costs a walk a window of its own
  *     qsort       in qsort's comparison: libc calls back
  *     signal      in a signal handler
@@ -83,13 +83,13 @@ static NOINLINE void spin(void) {
                 sum++;
 }
 
-static NOINLINE void rest(void) {
+static NOINLINE void rest(unsigned ms) {
         HERE();
         print_frames();
         for (unsigned n = 1; goes_on; n++) {
                 sum++;
                 if (n % 300000 == 0)
-                        usleep(1000);
+                        usleep(1000 * ms);
         }
 }
 
@@ -98,7 +98,7 @@ static NOINLINE void descend(unsigned left) {
         if (left)
                 descend(left - 1);
         else if (getenv("VICTIM_RESTS"))
-                rest();
+                rest((unsigned)atoi(getenv("VICTIM_RESTS")));
         else
                 spin();
         sum++;          /* no tail call */

@@ -66,12 +66,12 @@ class Workers(session.TestCase):
         run.wait_events(50, first.pid)
         return run, first
 
-    def omit(self, n):
-        """A victim without frame pointers in a file of its own, which the daemon cannot know yet. It rests:
-        some of them wait for each other's files."""
+    def omit(self, n, rest=1):
+        """A victim without frame pointers in a file of its own, which the daemon cannot know yet. It rests,
+        for so many ms each time: some of them wait for each other's files."""
         path = self.directory() / f"{PREFIX}-{n}"
         shutil.copy(tap.VICTIMS / "victim-omit", path)
-        child = self.spawn([path, "depth", "30"], env={**os.environ, "VICTIM_RESTS": "1"})
+        child = self.spawn([path, "depth", "30"], env={**os.environ, "VICTIM_RESTS": str(rest)})
         child.wait_for("^frames")
         return child
 
@@ -236,13 +236,13 @@ class Workers(session.TestCase):
         workers, before = self.workers(run), self.counter("unwind_tables_total", result="loaded")
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
-        victim = self.omit(2)
+        victim = self.omit(2, rest=10)
         hung, = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)],
                                "the one that has the file")
         for pid in set(workers) - {hung}:
             os.kill(pid, signal.SIGCONT)
-        self.omit(3)
-        self.omit(4)
+        self.omit(3, rest=10)
+        self.omit(4, rest=10)
         self.loaded_after(before + 2, "rows of all three, by other workers")
         tap.wait_until(
             lambda: status_of(hung).get("State", "Z")[0] in "ZX" or status_of(hung)["Name"] !=
@@ -264,12 +264,12 @@ class Workers(session.TestCase):
             late = self.counter("workers_total", event="late")
             for pid in workers:
                 os.kill(pid, signal.SIGSTOP)
-            self.omit(n)
+            self.omit(n, rest=10)
             hung = tap.wait_until(lambda: [pid for pid in workers if has_request(pid)],
                                   "the one that has the file")
             for pid in set(workers) - set(hung):
                 os.kill(pid, signal.SIGCONT)
-            self.omit(n + 1)
+            self.omit(n + 1, rest=10)
             self.loaded_after(before, "rows of a file")
             waited = self.counter("workers_total", event="late") > late
             self.loaded_after(before + 1, "rows of both files")
