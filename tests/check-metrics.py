@@ -43,7 +43,7 @@ SECTIONS = [                    # heading, what the metrics' names begin with, a
      "Who is profiled, and what is known of it."),
     ("Stacks", "stack unwind", "How stacks end, and where their rows come from ([UNWINDING.md](UNWINDING.md), "
      "[Stacks that end early](OPERATING.md#stacks-that-end-early))."),
-    ("Frames and runtimes", "frames runtime hotspot python sdk_spans go_labels go_left goroutine custom_labels "
+    ("Frames and runtimes", "frames runtime hotspot python sdk_spans go_labels go_left go_heap goroutine custom_labels "
      "thread_symbols", "Java, Python, Node.js, PHP, Ruby, Erlang and Go ([RUNTIMES.md](RUNTIMES.md))."),
     ("Spans and contexts", "context ring process_contexts thread_contexts",
      "What services publish, and which samples have it ([SPANS.md](SPANS.md))."),

@@ -881,6 +881,20 @@
           "times of more than a second between two chunks of a recording: none was written, or it was missed") \
         X(RECORDINGS_OVER_CAP, "recordings_over_cap_total", "", \
           "looks for a recording of a JVM that were left out, since 256 others are open") \
+        X(GO_HEAPS, "go_heaps_total", "result=\"read\"", \
+          "looks at the heap profile of a program of Go, with --allocations") \
+        X(GO_HEAPS_EARLY, "go_heaps_total", "result=\"early\"", \
+          "the same before Go had published any count: left out, and asked again") \
+        X(GO_HEAPS_OFF, "go_heaps_total", "result=\"off\"", \
+          "the same of programs that keep none, or of a release that is not read: the log says why") \
+        X(GO_HEAPS_UNREADABLE, "go_heaps_total", "result=\"unreadable\"", \
+          "the same that gave nothing: Go changed it all the time, it is none, or its worker failed") \
+        X(GO_HEAPS_GONE, "go_heaps_total", "result=\"gone\"", \
+          "the same of programs that had ended when the answer came") \
+        X(GO_HEAPS_OVER_CAP, "go_heaps_over_cap_total", "", \
+          "looks that others' stacks left no room for, or after which allocations are not told until the next but one") \
+        X(GO_HEAP_STACKS_LOST, "go_heap_stacks_lost_total", "", \
+          "stacks of a heap profile that found no room in a window") \
         X(UTF8_REPAIRED, "utf8_repaired_total", "", "strings with bytes that were no UTF-8")
 
 enum counter {

@@ -76,7 +76,7 @@ def wait_cpu(pids, seconds, patience=120, of=sum):
 # types of events that are no samples of the CPU
 NO_TICKS = {"goroutines", "suspended", "off_cpu", "off_cpu_waker", "page_faults", "crashes", "kept_samples",
             "kept_off_cpu", "kept_off_cpu_waker", "alloc_space", "alloc_objects", "lock_contention", "exceptions",
-            "inuse_objects"}
+            "inuse_objects", "inuse_space"}
 
 
 class Receiver:
@@ -112,6 +112,7 @@ class Result:
         self.goroutines = [sample for sample in events if sample.type == "goroutines"]
         self.faults = [sample for sample in events if sample.type == "page_faults"]
         self.allocations = [sample for sample in events if sample.type in ("alloc_space", "alloc_objects")]
+        self.in_use = [sample for sample in events if sample.type in ("inuse_space", "inuse_objects")]
         self.crashes = [sample for sample in events if sample.type == "crashes"]
         self.wakers = [sample for sample in events if sample.type == "off_cpu_waker"]
         # of recordings of JVMs

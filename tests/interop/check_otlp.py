@@ -56,10 +56,13 @@ OURS = {
     ("lock_contention", "nanoseconds"): ("lock_contention", "nanoseconds", False, {"value"}),
     ("alloc_space", "bytes"): ("space", "bytes", True, {"value"}),
     ("alloc_objects", "count"): ("space", "bytes", True, {"value"}),
+    ("inuse_space", "bytes"): ("space", "bytes", True, {"value"}),
     ("inuse_objects", "count"): ("objects", "count", True, {"value"}),
     ("exceptions", "count"): ("exceptions", "count", True, {"value"}),
     ("suspended", "nanoseconds"): ("suspended", "nanoseconds", False, {"both", "value"}),
 }
+# a recording of a JVM counts objects; the heap profile of a program of Go has a distance of samples, in bytes
+OF_HEAPS = {("inuse_objects", "count"): ("space", "bytes")}
 # the same, shipped by `spanprof keep`
 OURS |= {("kept_" + type, unit): shape for (type, unit), shape in OURS.items()}
 
@@ -292,7 +295,8 @@ class Checker:
             self.problem("ours", where, f"type {names}")
             return
         period_type, unit, has_period, good = OURS[names]
-        if period_names != (period_type, unit) or (profile.period > 0) != has_period or profile.period < 0:
+        if (period_names not in ((period_type, unit), OF_HEAPS.get(names)) or
+                (profile.period > 0) != has_period or profile.period < 0):
             self.problem("ours", where, f"{names} with period {period_names} = {profile.period}")
         if not shapes <= good:
             self.problem("ours", where, f"{names} in shape {shapes}")

@@ -320,6 +320,7 @@ static const KnownType known_types[] = {
         { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds", false, SAMPLE_VALUE },
         { "alloc_space", "bytes", "space", "bytes", true, SAMPLE_VALUE },
         { "alloc_objects", "count", "space", "bytes", true, SAMPLE_VALUE },
+        { "inuse_space", "bytes", "space", "bytes", true, SAMPLE_VALUE },
         { "goroutines", "count", "wall", "nanoseconds", true, SAMPLE_VALUE },
         { "page_faults", "count", "page_faults", "count", true, SAMPLE_VALUE },
         { "crashes", "count", "crashes", "count", true, SAMPLE_TIMES | SAMPLE_VALUE },

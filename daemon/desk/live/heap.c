@@ -22,8 +22,8 @@
 #include "desk/cli/inputs.h"
 #include "desk/cli/outputs.h"
 #include "desk/convert/convert.h"
-#include "desk/live/heap-window.h"
 #include "host/cli/cli.h"
+#include "host/heap/heap-window.h"
 #include "host/sampling/process/object.h"
 
 enum {
@@ -241,12 +241,17 @@ static int write_file(Heap *heap) {
         Outputs outputs = { .path = heap->cli->config.command.output, .mode = 0600, .file = OUTFILE_NONE };
         ConvertOptions options = { .end_ns = UINT64_MAX, .filter = { .end_ns = UINT64_MAX },
                                    .version = SPANPROF_VERSION };
+        const HeapSince from_begin = { 0 };
+        Publication publication = { 0 };
+        const Program program = { .process = heap->process, .publication = &publication };
+        const HeapLook filled = { .program = &program, .mapping = heap->mapping, .answer = &heap->answer,
+                                  .since = &from_begin };
         Convert convert;
         uint32_t n_lost = 0;
         int r = convert_init(&convert, &options);
 
         if (!r)
-                r = heap_window_fill(convert.window, heap->process, heap->mapping, &heap->answer, &n_lost);
+                r = heap_window_fill(convert.window, &filled, &n_lost);
         if (n_lost)
                 log_warning("%s: %" PRIu32 " stacks are left out for want of room", outputs.path, n_lost);
         if (!r) {

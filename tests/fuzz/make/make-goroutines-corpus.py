@@ -144,7 +144,7 @@ def functions():
 
 def said(samples, stacks, places, frames, text):
     data = bytes([len(samples), len(stacks), len(places), len(frames), len(text)])
-    data += b"".join(struct.pack("<3Q2I", *row) for row in samples)
+    data += b"".join(struct.pack("<4Q2I", *row) for row in samples)
     data += b"".join(struct.pack("<I", row) for row in stacks)
     data += b"".join(struct.pack("<Q4I", *row) for row in places)
     data += b"".join(struct.pack("<4I", *row) for row in frames)
@@ -153,8 +153,8 @@ def said(samples, stacks, places, frames, text):
 
 ROWS = ([(0x100, 0, 1, 1, 0), (0x200, 1, 2, 0, 0), (0x300, 2, 1, 0, 0)],
         [(1, 0, 1, 1), (11, 17, 7, 5), (14, 17, 20, 10)], b"\0runtime.m\0in\0out\0a.go\0")
-SAID = said([(64, 3, 1, 0, 3), (16, 9, 9, 3, 2)], [0, 1, 2, 1, 2], *ROWS)
-OVERLAP = said([(64, 3, 1, 0, 3), (16, 9, 9, 1, 2)], [0, 1, 2], *ROWS)
+SAID = said([(0xc000, 64, 3, 1, 0, 3), (0xd000, 16, 9, 9, 3, 2)], [0, 1, 2, 1, 2], *ROWS)
+OVERLAP = said([(0xc000, 64, 3, 1, 0, 3), (0xd000, 16, 9, 9, 1, 2)], [0, 1, 2], *ROWS)
 HEAPS = {f"go-1.{minor}": Heap(minor).bytes() for minor in (18, 19, 26, 27)}
 HEAPS |= {
     "early": Heap(26, active=(0, 0)).bytes(), "changes": Heap(27).bytes(3),

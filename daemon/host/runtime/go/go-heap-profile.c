@@ -143,9 +143,9 @@ static int add_samples(Builder *builder, const GoHeap *heap) {
 
         for (uint32_t i = 0; i < heap->n_buckets; i++) {
                 const GoHeapBucket *bucket = &heap->buckets[i];
-                GoHeapSample sample = { .size = bucket->size, .allocs = bucket->allocs,
-                                        .frees = bucket->frees, .stack = profile->n.n_stacks,
-                                        .n_stack = bucket->n_stack };
+                GoHeapSample sample = { .bucket = bucket->address, .size = bucket->size,
+                                        .allocs = bucket->allocs, .frees = bucket->frees,
+                                        .stack = profile->n.n_stacks, .n_stack = bucket->n_stack };
 
                 if (!bucket->allocs)
                         continue;

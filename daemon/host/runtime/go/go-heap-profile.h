@@ -25,6 +25,7 @@ enum {
 
 /* Allocations of one size by one stack. */
 typedef struct GoHeapSample {
+        uint64_t bucket;                /* address of the bucket in the process: no other sample has it */
         uint64_t size;                  /* bytes of each object */
         uint64_t allocs, frees;         /* objects, of those that were sampled */
         /* in `stacks`, the innermost first; they lie one behind the other, in the order of samples */

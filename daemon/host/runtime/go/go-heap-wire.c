@@ -116,22 +116,19 @@ static int converse(WorkerSession *worker, const ReaderRequest *request, int fd,
         return answer->said.result ? 0 : receive_profile(worker, &answer->profile);
 }
 
-/* The file with Go in a process, as runtimes_describe() finds it. */
-typedef struct Found {
-        int fd;
-        uint64_t size, bias, object;
-} Found;
-
 static int keep(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
-        Found *found = subject->userdata;
+        GoHeapSubject *found = subject->userdata;
 
-        *found = (Found){ subject->fd, subject->size, subject->bias, subject->object };
+        found->fd = subject->fd;
+        found->size = subject->size;
+        found->bias = subject->bias;
+        found->object = subject->object;
         subject->fd = -1;
         return RUNTIME_E_UNKNOWN;
 }
 
-/* Return: 0, -ENOMEM. */
-static int find_program(const Process *process, Found *found) {
+/* The file, as runtimes_describe() finds it. Return: 0, -ENOMEM. */
+static int find_program(const Process *process, GoHeapSubject *found) {
         _cleanup_(runtimes_freep) Runtimes *runtimes = NULL;
         RuntimeDescription description;
         RuntimeOps ops = go_runtime;
@@ -144,46 +141,68 @@ static int find_program(const Process *process, Found *found) {
         return r ? error_fold(r) : error_fold(runtimes_describe(runtimes, process, &description));
 }
 
-static const Mapping *find_mapping(const Process *process, uint64_t object) {
+const Mapping *go_heap_subject_mapping(const GoHeapSubject *subject, const Process *process) {
         for (size_t i = 0; i < process->n_mappings; i++)
-                if (process->mappings[i].object && process->mappings[i].object->id == object)
+                if (process->mappings[i].object && process->mappings[i].object->id == subject->object)
                         return &process->mappings[i];
         return NULL;
 }
 
-static int ask(Zygotes *zygotes, const Process *process, const Found *found, GoHeapAnswer *answer) {
-        const ReaderRequest request = { .magic = GO_HEAP_WIRE_MAGIC, .size = found->size,
-                                        .bias = found->bias };
-        WorkerSessionCounts counts = { 0 };
-        WorkerSession worker = worker_session_make(zygotes, &go_heap_question, &counts);
-        ReaderHandle handle;
-        int r;
-
-        if (!reader_handle_open(&handle, (pid_t)process->pid, process->start_time_ns))
-                return GO_HEAP_ASK_E_DENIED;
-        r = converse(&worker, &request, found->fd, &handle, answer);
-        worker_session_end(&worker);
-        reader_handle_close(&handle);
-        worker_session_count(&counts);
-        return r > 0 ? GO_HEAP_ASK_E_WORKER : error_fold(r);
+void go_heap_subject_close(GoHeapSubject *subject) {
+        closep(&subject->fd);
+        subject->fd = -1;
+        reader_handle_close(&subject->handle);
 }
 
-int go_heap_ask(Zygotes *zygotes, const Process *process, GoHeapAnswer *answer, const Mapping **mappingp) {
-        Found found = { .fd = -1 };
-        GoHeapAnswer new = { 0 };
+int go_heap_subject_open(GoHeapSubject *subject, const Process *process) {
+        GoHeapSubject found = { .fd = -1, .handle = { -1, -1 } };
         int r = find_program(process, &found);
 
-        if (!r) {
-                *mappingp = found.fd < 0 ? NULL : find_mapping(process, found.object);
-                r = *mappingp ? ask(zygotes, process, &found, &new) : GO_HEAP_ASK_E_NONE;
+        if (!r && found.fd < 0)
+                r = GO_HEAP_ASK_E_NONE;
+        if (!r && !reader_handle_open(&found.handle, (pid_t)process->pid, process->start_time_ns))
+                r = GO_HEAP_ASK_E_DENIED;
+        if (r) {
+                go_heap_subject_close(&found);
+                return r < 0 ? error_fold(r) : r;
         }
-        closep(&found.fd);
+        *subject = found;
+        return 0;
+}
+
+int go_heap_subject_ask(const GoHeapSubject *subject, Zygotes *zygotes, GoHeapAnswer *answer,
+                        WorkerSessionCounts *counts, uint64_t *cpu_nsp) {
+        const ReaderRequest request = { .magic = GO_HEAP_WIRE_MAGIC, .size = subject->size,
+                                        .bias = subject->bias };
+        WorkerSession worker = worker_session_make(zygotes, &go_heap_question, counts);
+        uint64_t begin_ns = clock_monotonic_ns();
+        GoHeapAnswer new = { 0 };
+        int r = converse(&worker, &request, subject->fd, &subject->handle, &new);
+
+        *cpu_nsp = zygotes_worker_cpu_ns(zygotes, worker.serial) ?: clock_monotonic_ns() - begin_ns;
+        worker_session_end(&worker);
         if (r) {
                 go_heap_answer_deinit(&new);
-                return r < 0 ? error_fold(r) : r;
+                return r > 0 ? GO_HEAP_ASK_E_WORKER : error_fold(r);
         }
         *answer = new;
         return 0;
+}
+
+int go_heap_ask(Zygotes *zygotes, const Process *process, GoHeapAnswer *answer, const Mapping **mappingp) {
+        WorkerSessionCounts counts = { 0 };
+        GoHeapSubject subject;
+        uint64_t cpu_ns;
+        int r = go_heap_subject_open(&subject, process);
+
+        if (r)
+                return r < 0 ? error_fold(r) : r;
+        r = go_heap_subject_ask(&subject, zygotes, answer, &counts, &cpu_ns);
+        if (!r)
+                *mappingp = go_heap_subject_mapping(&subject, process);
+        go_heap_subject_close(&subject);
+        worker_session_count(&counts);
+        return r < 0 ? error_fold(r) : r;
 }
 
 /* ---- the worker ---- */

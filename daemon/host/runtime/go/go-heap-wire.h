@@ -64,10 +64,32 @@ enum {
         GO_HEAP_ASK_E_WORKER,           /* the worker died, was too slow, or said nonsense */
 };
 
+/* Parts of a process with Go in it that a worker is given. */
+typedef struct GoHeapSubject {
+        int fd;                         /* the file with Go in it; -1 = none */
+        uint64_t size, bias;            /* as ReaderRequest has them */
+        uint64_t object;                /* Object.id of the file */
+        ReaderHandle handle;
+} GoHeapSubject;
+
 /*
- * Asks a worker, for up to 30 s. @process: its mappings were read. *mappingp: one of the file with Go in it.
- * Return: 0 with *answer, GO_HEAP_ASK_E_*, -ENOMEM.
+ * @process: its mappings were read. Return: 0 with *subject, the caller's; GO_HEAP_ASK_E_NONE,
+ * GO_HEAP_ASK_E_DENIED, -ENOMEM.
  */
+int go_heap_subject_open(GoHeapSubject *subject, const Process *process);
+void go_heap_subject_close(GoHeapSubject *subject);
+
+/* A mapping of its file; NULL = the process has none. */
+const Mapping *go_heap_subject_mapping(const GoHeapSubject *subject, const Process *process);
+
+/*
+ * Asks a worker, for up to 30 s. For any thread: *counts are for the loop to count. *cpu_nsp: CPU time of the
+ * worker; where nobody knows it, how long it took. Return: 0 with *answer, GO_HEAP_ASK_E_WORKER, -ENOMEM.
+ */
+int go_heap_subject_ask(const GoHeapSubject *subject, Zygotes *zygotes, GoHeapAnswer *answer,
+                        WorkerSessionCounts *counts, uint64_t *cpu_nsp);
+
+/* All of it. *mappingp: one of the file with Go in it. Return: 0 with *answer, GO_HEAP_ASK_E_*, -ENOMEM. */
 int go_heap_ask(Zygotes *zygotes, const Process *process, GoHeapAnswer *answer, const Mapping **mappingp);
 
 /* The worker's side. @fd: the program's file. */

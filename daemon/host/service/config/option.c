@@ -165,6 +165,9 @@ const Option option_table[] = {
                   "of each process of Go a second (0: at none)" },
         { "allocations", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.allocations), "off",
           .advanced = true,
+          USES({ VERB_RUN, .help = "sample allocations of programs that tell some of them by the probe otel_memory:alloc "
+                                   "(USDT), as with libspanprof-alloc preloaded: bytes and objects, by stack and span; "
+                                   "read heap profiles that programs of Go keep, too" }),
           .help = "sample allocations of programs that tell some of them by the probe otel_memory:alloc (USDT), "
                   "as with libspanprof-alloc preloaded: bytes and objects, by stack and span" },
         { "crashes", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.crashes), "off", .advanced = true,

@@ -24,6 +24,7 @@
 #include "core/http/bearer.h"
 #include "core/http/receiver.h"
 #include "host/coro/join.h"
+#include "host/heap/heaps.h"
 #include "host/jfr/recordings.h"
 #include "host/naming/debug-fetcher.h"
 #include "host/naming/naming.h"
@@ -137,6 +138,7 @@ typedef struct DaemonStages {
         SpanCpu *span_bytes;            /* what threads of Java allocate; NULL = it is not read */
         Exports *exports;               /* NULL with a sink */
         Recordings *recordings;         /* NULL = not wanted, or not possible */
+        Heaps *heaps;                   /* the same */
         Recorder *recorder;             /* NULL = none is wanted; of the totals */
         RecorderRules *recorder_rules;  /* NULL = there are no rules */
         Uploads *uploads;               /* NULL = not wanted, or not possible */

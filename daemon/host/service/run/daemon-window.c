@@ -8,7 +8,8 @@
  *     3. Frames take the names that are known by now; names that come later are in later windows.
  *     4. The window is shaped and encoded for each kind of receiver, and its requests go there. Or the sink
  *        takes the whole window. Samples that do not fit into a request are counted as lost.
- *        Recordings of JVMs that were read meanwhile go the same way, as a window of their own.
+ *        Recordings of JVMs and heaps of Go that were read meanwhile go the same way, in windows of their
+ *        own.
  *     5. The flight recorder keeps it, if there is one, with the ticks that were not exported.
  *     6. The volume of the window may change the frequency (daemon-govern.c).
  *
@@ -133,6 +134,21 @@ static int hand_over_recordings(Daemon *daemon) {
         return r || !window ? error_fold(r) : hand_over(daemon, window);
 }
 
+/* So do heaps of Go, one window after the other. */
+static int hand_over_heaps(Daemon *daemon) {
+        int r = 0;
+
+        while (!r && daemon->stages.heaps) {
+                _cleanup_(window_freep) Window *window = NULL;
+
+                r = heaps_take(daemon->stages.heaps, &window);
+                if (r || !window)
+                        break;
+                r = hand_over(daemon, window);
+        }
+        return error_fold(r);
+}
+
 /*
  * Ends the window at *@end_nsp: it gets the part of each wait that lies in it, and no sum of later waits.
  * Nothing more of waits comes once the sampler has stopped.
@@ -192,6 +208,8 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         has_ticks = window_n_events_of(window, PROFILE_CPU);
         if (!r)
                 r = hand_over_recordings(daemon);
+        if (!r)
+                r = hand_over_heaps(daemon);
         if (!r)
                 r = daemon_record_window(daemon, window, period_ns);
         daemon_begin_ticks(daemon);

@@ -16,7 +16,7 @@ static const Stage *const stages[] = {
         &stage_exports,  &stage_recorder, &stage_recorder_spans, &stage_sampler,    &stage_others,
         &stage_tables,   &stage_targets,  &stage_frames,         &stage_names,      &stage_runtimes,
         &stage_coroutines, &stage_aggregate, &stage_walks,       &stage_recordings,
-        &stage_watch,
+        &stage_heaps,    &stage_watch,
 };
 
 int stages_make(Daemon *daemon) {

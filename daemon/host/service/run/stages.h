@@ -42,4 +42,4 @@ void stages_release(Daemon *daemon);
 
 extern const Stage stage_exports, stage_recorder, stage_recorder_spans, stage_sampler, stage_others,
         stage_tables, stage_targets, stage_frames, stage_runtimes, stage_coroutines, stage_aggregate,
-        stage_walks, stage_names, stage_recordings, stage_watch;
+        stage_walks, stage_names, stage_recordings, stage_heaps, stage_watch;

@@ -3,12 +3,13 @@
 /*
  * Each sample of the heap becomes one of each type in which its value is not 0, with the same stack:
  *
- *     alloc_objects/count, alloc_space/bytes      since the program began
- *     inuse_objects/count, inuse_space/bytes      of these, what was not freed
+ *     alloc_objects/count, alloc_space/bytes      since the program began, or since the look before
+ *     inuse_objects/count, inuse_space/bytes      what was not freed, whenever it was allocated
  *
- * The period of all four is the mean distance of two samples in bytes, as Go has it.
+ * The period of all four is the mean distance of two samples in bytes, as Go has it. What was allocated since
+ * the look before is the difference of what both looks say, so the sum over all looks is what the last says.
  */
-#include "desk/live/heap-window.h"
+#include "host/heap/heap-window.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "core/base/util/macro.h"
 #include "host/sampling/aggregate/attributes.h"
 
-enum { N_TYPES = 4 };
+enum { N_ALLOC_TYPES = 2, N_TYPES = 4 };
 
 static const struct {
         const char *type, *unit;
@@ -30,7 +31,7 @@ static const struct {
 
 typedef struct Filling {
         Window *window;
-        const GoHeapAnswer *answer;
+        const HeapLook *look;
         uint32_t profiles[N_TYPES];
         uint32_t module, type;          /* module and type of all frames */
         GoHeapLine lines[GO_HEAP_MAX_LINES];
@@ -41,31 +42,40 @@ static int add_string(Window *window, const char *text, uint32_t *indexp) {
         return window_string(window, text, strlen(text), indexp);
 }
 
-static int add_resource(Window *window, const Process *process, uint32_t *resourcep) {
-        Publication publication = { 0 };
-        const Program program = { .process = (Process *)process, .publication = &publication };
+static int add_resource(Window *window, const HeapLook *look, uint32_t *resourcep) {
         Attributes attributes;
         int r;
 
         attributes_init(&attributes);
-        r = attributes_of_process(&attributes, window, &program, resourcep);
+        if (look->filter)
+                attributes.filter = *look->filter;
+        r = attributes_of_process(&attributes, window, look->program, resourcep);
         attributes_deinit(&attributes);
         return r;
 }
 
+/* Types of allocations are the first ones. */
+static size_t first_type(const HeapLook *look) {
+        return look->since ? 0 : N_ALLOC_TYPES;
+}
+
 static int add_profiles(Filling *filling, uint32_t resource) {
+        const HeapLook *look = filling->look;
         WindowProfileNames names;
         int r = add_string(filling->window, "space", &names.period_type);
 
         if (!r)
                 r = add_string(filling->window, "bytes", &names.period_unit);
-        for (size_t i = 0; i < N_TYPES && !r; i++) {
+        for (size_t i = first_type(look); i < N_TYPES && !r; i++) {
                 r = add_string(filling->window, types[i].type, &names.type);
                 if (!r)
                         r = add_string(filling->window, types[i].unit, &names.unit);
                 if (!r)
                         r = window_profile_named(filling->window, resource, &names,
-                                                 filling->answer->said.rate, &filling->profiles[i]);
+                                                 look->answer->said.rate, &filling->profiles[i]);
+                if (!r && i < N_ALLOC_TYPES && look->time_ns)
+                        window_profile_covers(filling->window, filling->profiles[i], look->since_ns,
+                                              look->time_ns);
         }
         return r;
 }
@@ -111,7 +121,7 @@ static int add_frame(Filling *filling, const GoHeapLine *line, FrameWord *wordp)
 }
 
 static int add_stack(Filling *filling, const GoHeapSample *sample, uint32_t *stackp) {
-        size_t n = go_heap_profile_stack(&filling->answer->profile, sample, filling->lines);
+        size_t n = go_heap_profile_stack(&filling->look->answer->profile, sample, filling->lines);
 
         for (size_t i = 0; i < n; i++) {
                 int r = add_frame(filling, &filling->lines[i], &filling->words[i]);
@@ -122,33 +132,55 @@ static int add_stack(Filling *filling, const GoHeapSample *sample, uint32_t *sta
         return window_stack(filling->window, filling->words, n, stackp);
 }
 
-static int add_sample(Filling *filling, const GoHeapSample *sample) {
-        const GoHeapValues values = go_heap_values(sample, filling->answer->said.rate);
-        const int64_t all[N_TYPES] = { values.alloc_objects, values.alloc_bytes, values.inuse_objects,
-                                       values.inuse_bytes };
-        uint32_t stack;
-        int r = add_stack(filling, sample, &stack);
+/* Values of the types, in their order. */
+static void find_values(const HeapLook *look, const GoHeapSample *sample, int64_t values[static N_TYPES]) {
+        const int64_t rate = look->answer->said.rate;
+        const GoHeapValues now = go_heap_values(sample, rate);
+        GoHeapSample before = *sample;
+        GoHeapValues then;
 
-        for (size_t i = 0; i < N_TYPES && !r; i++)
-                if (all[i])
-                        r = window_sample_untimed(filling->window, filling->profiles[i], stack, 0, 0, all[i]);
+        before.allocs = look->since ? heap_since_allocs(look->since, sample) : 0;
+        before.frees = 0;
+        then = go_heap_values(&before, rate);
+        values[0] = now.alloc_objects - then.alloc_objects;
+        values[1] = now.alloc_bytes - then.alloc_bytes;
+        values[2] = now.inuse_objects;
+        values[3] = now.inuse_bytes;
+}
+
+static int add_sample(Filling *filling, const GoHeapSample *sample) {
+        size_t first = first_type(filling->look);
+        int64_t values[N_TYPES];
+        bool has_some = false;
+        uint32_t stack;
+        int r;
+
+        find_values(filling->look, sample, values);
+        for (size_t i = first; i < N_TYPES; i++)
+                has_some |= values[i];
+        if (!has_some)
+                return 0;
+        r = add_stack(filling, sample, &stack);
+        for (size_t i = first; i < N_TYPES && !r; i++)
+                if (values[i])
+                        r = window_sample_untimed(filling->window, filling->profiles[i], stack, 0, 0,
+                                                  values[i]);
         return r;
 }
 
-int heap_window_fill(Window *window, const Process *process, const Mapping *mapping,
-                     const GoHeapAnswer *answer, uint32_t *n_lostp) {
+int heap_window_fill(Window *window, const HeapLook *look, uint32_t *n_lostp) {
         static Filling filling;
-        const GoHeapProfile *profile = &answer->profile;
+        const GoHeapProfile *profile = &look->answer->profile;
         uint32_t resource;
         int r;
 
-        filling = (Filling){ .window = window, .answer = answer };
+        filling = (Filling){ .window = window, .look = look };
         *n_lostp = 0;
-        r = add_resource(window, process, &resource);
+        r = add_resource(window, look, &resource);
         if (!r)
                 r = add_profiles(&filling, resource);
         if (!r)
-                r = add_module(&filling, mapping);
+                r = add_module(&filling, look->mapping);
         if (!r)
                 r = add_string(window, "native", &filling.type);
         for (uint32_t i = 0; i < profile->n.n_samples && !r; i++) {
