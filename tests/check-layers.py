@@ -104,7 +104,7 @@ ROOMS = {
     "host/service/limits": set(),
     "host/service/recorder": set(),
     "host/service/run": {"config", "control", "limits", "recorder", "watch"},
-    "host/service/watch": {"config", "run"},
+    "host/service/watch": {"config", "limits", "run"},
     "desk/coro/engine": {"trace"},
     "desk/coro/read": {"trace"},
     "desk/coro/trace": set(),

@@ -891,6 +891,12 @@
           "the same that gave nothing: Go changed it all the time, it is none, or its worker failed") \
         X(GO_HEAPS_GONE, "go_heaps_total", "result=\"gone\"", \
           "the same of programs that had ended when the answer came") \
+        X(GO_HEAPS_HURRIED, "go_heaps_hurried_total", "result=\"asked\"", \
+          "looks at a heap that were hurried, since a control group came near its limit of memory, or met it") \
+        X(GO_HEAPS_NOT_HURRIED, "go_heaps_hurried_total", "result=\"too_often\"", \
+          "the same that were left out: beyond 4 in a minute of a program, and 32 of all") \
+        X(MEMORY_GROUPS_OVER_CAP, "memory_groups_over_cap_total", "", \
+          "control groups of programs of Go whose limit of memory is not watched, since 256 others are") \
         X(GO_HEAPS_OVER_CAP, "go_heaps_over_cap_total", "", \
           "looks that others' stacks left no room for, or after which allocations are not told until the next but one") \
         X(GO_HEAP_STACKS_LOST, "go_heap_stacks_lost_total", "", \

@@ -20,6 +20,8 @@
 
 enum { N_ALLOC_TYPES = 2, N_TYPES = 4 };
 
+#define REASON "profile.heap.reason"
+
 static const struct {
         const char *type, *unit;
 } types[N_TYPES] = {
@@ -34,6 +36,7 @@ typedef struct Filling {
         const HeapLook *look;
         uint32_t profiles[N_TYPES];
         uint32_t module, type;          /* module and type of all frames */
+        uint32_t attributes;            /* set of all samples */
         GoHeapLine lines[GO_HEAP_MAX_LINES];
         FrameWord words[GO_HEAP_MAX_LINES];
 } Filling;
@@ -132,6 +135,17 @@ static int add_stack(Filling *filling, const GoHeapSample *sample, uint32_t *sta
         return window_stack(filling->window, filling->words, n, stackp);
 }
 
+static int add_reason(Filling *filling) {
+        const HeapLook *look = filling->look;
+        uint32_t attribute;
+        int r;
+
+        if (!look->reason || (look->filter && !attribute_filter_allows(look->filter, REASON)))
+                return 0;
+        r = window_attribute_string(filling->window, REASON, look->reason, strlen(look->reason), &attribute);
+        return r ? r : window_attribute_set(filling->window, &attribute, 1, &filling->attributes);
+}
+
 /* Values of the types, in their order. */
 static void find_values(const HeapLook *look, const GoHeapSample *sample, int64_t values[static N_TYPES]) {
         const int64_t rate = look->answer->said.rate;
@@ -163,8 +177,8 @@ static int add_sample(Filling *filling, const GoHeapSample *sample) {
         r = add_stack(filling, sample, &stack);
         for (size_t i = first; i < N_TYPES && !r; i++)
                 if (values[i])
-                        r = window_sample_untimed(filling->window, filling->profiles[i], stack, 0, 0,
-                                                  values[i]);
+                        r = window_sample_untimed(filling->window, filling->profiles[i], stack,
+                                                  filling->attributes, 0, values[i]);
         return r;
 }
 
@@ -183,6 +197,8 @@ int heap_window_fill(Window *window, const HeapLook *look, uint32_t *n_lostp) {
                 r = add_module(&filling, look->mapping);
         if (!r)
                 r = add_string(window, "native", &filling.type);
+        if (!r)
+                r = add_reason(&filling);
         for (uint32_t i = 0; i < profile->n.n_samples && !r; i++) {
                 r = add_sample(&filling, &profile->samples[i]);
                 *n_lostp += r == WINDOW_E_FULL;

@@ -18,6 +18,7 @@ typedef struct HeapLook {
         const AttributeFilter *filter;  /* NULL = all attributes may be sent */
         const Mapping *mapping;         /* mapping of the file with Go in it */
         const GoHeapAnswer *answer;
+        const char *reason;             /* goes with each sample; NULL = it is one of those at a period */
         const HeapSince *since;         /* allocations since then are told; NULL = none are told */
         uint64_t since_ns, time_ns;     /* MONOTONIC: from when on, and when it was; 0 = times are not told */
 } HeapLook;

@@ -13,6 +13,9 @@
  * its first look can wait. Before Go has published anything its counts are not those of one moment: it is
  * asked again.
  *
+ * Who is about to be ended for want of memory is looked at first, whatever the period, and that look goes out
+ * at once. Its samples say why (memory-watch.c tells).
+ *
  * A look takes as long as the program has stacks. After one of 30 ms of CPU nobody is looked at for 1.5 s:
  * all looks together have a fiftieth of a CPU, and each program has its next one later where there are many.
  */
@@ -40,6 +43,9 @@
 enum {
         CPU_PART = 50,                  /* looks have one of so many parts of a CPU */
         WORDS_IN_A_MINUTE = 10,         /* lines of the log, about programs without a profile */
+        /* looks that are hurried: at one program, and at all */
+        HURRIES_IN_A_MINUTE = 4,
+        ALL_HURRIES_IN_A_MINUTE = 32,
 };
 
 /* A program with Go in it. */
@@ -50,6 +56,8 @@ typedef struct Heaped {
         HeapSince since;
         bool has_since;                 /* `since` is of since_ns, and not unknown */
         uint64_t since_ns, due_ns;      /* MONOTONIC; due_ns: next look */
+        const char *reason;             /* a look is to be hurried for it; NULL = none is */
+        MinuteLimit hurries;
         bool is_in_window;              /* in the open one */
         bool is_seen, was_said;         /* in the last pass; why it has no profile */
 } Heaped;
@@ -63,6 +71,7 @@ typedef struct Look {
         WorkerSessionCounts counts;
         uint32_t pid;
         uint64_t generation;
+        const char *reason;             /* as of its program */
         uint64_t cpu_ns, time_ns;
         int result;                     /* as of go_heap_subject_ask() */
 } Look;
@@ -74,6 +83,9 @@ struct Heaps {
         uint32_t n, room;
         Shares shares;                  /* places, and stacks that are known */
         bool is_asked, is_last;         /* a look is under way; no look waits for its period any more */
+        bool is_asked_in_haste;         /* … which was hurried */
+        bool is_urgent;                 /* such a one has come, and was not taken yet */
+        MinuteLimit hurries;
         uint64_t next_ns;               /* MONOTONIC: no look before that */
         Window *window;                 /* NULL = nothing has come since the last one */
         Window *closed[HEAPS_MAX_WINDOWS];
@@ -205,11 +217,12 @@ static int close_window(Heaps *heaps) {
         return 0;
 }
 
-static int open_window(Heaps *heaps, Heaped *heaped, uint64_t time_ns) {
-        int r = heaped->is_in_window ? close_window(heaps) : 0;
+/* One that was hurried has a window for itself. */
+static int open_window(Heaps *heaps, const Heaped *heaped, const Look *look) {
+        int r = heaped->is_in_window || look->reason ? close_window(heaps) : 0;
 
         if (!r && !heaps->window)
-                r = window_new(&heaps->window, time_ns, clock_realtime_offset_ns(), NULL);
+                r = window_new(&heaps->window, look->time_ns, clock_realtime_offset_ns(), NULL);
         return error_fold(r);
 }
 
@@ -228,6 +241,7 @@ static void keep_counts(Heaps *heaps, Heaped *heaped, const Look *look) {
 static int add_look(Heaps *heaps, Heaped *heaped, const Look *look) {
         HeapLook filled = { .filter = heaps->config.filter,
                             .answer = &look->answer,
+                            .reason = look->reason,
                             .since = heaped->has_since ? &heaped->since : NULL,
                             .since_ns = MAX(heaped->since_ns, heaps->config.start_ns),
                             .time_ns = look->time_ns };
@@ -244,7 +258,7 @@ static int add_look(Heaps *heaps, Heaped *heaped, const Look *look) {
                 return 0;
         }
         filled.program = &program;
-        r = open_window(heaps, heaped, look->time_ns);
+        r = open_window(heaps, heaped, look);
         if (!r)
                 r = heap_window_fill(heaps->window, &filled, &n_lost);
         if (r == WINDOW_E_FULL)
@@ -255,7 +269,8 @@ static int add_look(Heaps *heaps, Heaped *heaped, const Look *look) {
         heaped->is_in_window = true;
         stat_add(COUNTER_GO_HEAPS, 1);
         keep_counts(heaps, heaped, look);
-        return 0;
+        heaps->is_urgent |= look->reason != NULL;
+        return look->reason ? error_fold(close_window(heaps)) : 0;
 }
 
 /* ---- what has come ---- */
@@ -311,7 +326,7 @@ static void on_done(WorkerJob *job, void *userdata) {
         Heaps *heaps = userdata;
         int r = take_answer(heaps, look);
 
-        heaps->is_asked = false;
+        heaps->is_asked = heaps->is_asked_in_haste = false;
         if (r && !heaps->failure)
                 heaps->failure = r;
         worker_session_count(&look->counts);
@@ -321,7 +336,7 @@ static void on_done(WorkerJob *job, void *userdata) {
 static void on_stuck(WorkerJob *job, void *userdata) {
         Heaps *heaps = userdata;
 
-        heaps->is_asked = false;
+        heaps->is_asked = heaps->is_asked_in_haste = false;
         stat_add(COUNTER_GO_HEAPS_UNREADABLE, 1);
 }
 
@@ -332,6 +347,18 @@ static bool goes_before(const Heaped *a, const Heaped *b) {
         int turns = share_compare_turns(a->share, b->share);
 
         return turns ? turns < 0 : a->due_ns < b->due_ns;
+}
+
+/* NULL = no look is to be hurried. */
+static Heaped *find_hurried(Heaps *heaps) {
+        for (uint32_t i = 0; i < heaps->n; i++) {
+                Heaped *heaped = &heaps->items[i];
+
+                if (heaped->reason && has_place(heaps, heaped))
+                        return heaped;
+                heaped->reason = NULL;
+        }
+        return NULL;
 }
 
 /* NULL = none is due. */
@@ -371,6 +398,7 @@ static int new_look(Heaps *heaps, const Heaped *heaped, Look **lookp) {
         look->zygotes = zygotes_ref(heaps->config.zygotes);
         look->pid = heaped->pid;
         look->generation = heaped->generation;
+        look->reason = heaped->reason;
         *lookp = look;
         return 0;
 }
@@ -384,9 +412,11 @@ static int ask(Heaps *heaps, Heaped *heaped, uint64_t now_ns) {
         if (!r) {
                 r = worker_push(heaps->worker, &look->job);
                 heaps->is_asked = !r;
+                heaps->is_asked_in_haste = !r && heaped->reason;
                 if (r)
                         free_look(look);
         }
+        heaped->reason = NULL;
         if (r > 0)
                 stat_add(COUNTER_GO_HEAPS_UNREADABLE, 1);
         return r < 0 ? error_fold(r) : 0;
@@ -396,13 +426,14 @@ static int ask_next(Heaps *heaps) {
         uint64_t now_ns = clock_monotonic_ns();
         Heaped *heaped = NULL;
 
-        if (!heaps->is_asked && (heaps->is_last || now_ns >= heaps->next_ns))
+        if (!heaps->is_asked)
+                heaped = find_hurried(heaps);
+        if (!heaps->is_asked && !heaped && (heaps->is_last || now_ns >= heaps->next_ns))
                 heaped = find_due(heaps, now_ns);
         return heaped ? error_fold(ask(heaps, heaped, now_ns)) : 0;
 }
 
-/* Takes what has come. Return: 0, -errno. */
-static int step(Heaps *heaps) {
+int heaps_step(Heaps *heaps) {
         worker_collect(heaps->worker, clock_monotonic_ns());
         return heaps->failure ? error_fold(heaps->failure) : error_fold(ask_next(heaps));
 }
@@ -410,7 +441,42 @@ static int step(Heaps *heaps) {
 int heaps_second(Heaps *heaps) {
         int r = look_for_programs(heaps);
 
-        return r ? error_fold(r) : error_fold(step(heaps));
+        return r ? error_fold(r) : error_fold(heaps_step(heaps));
+}
+
+/* ---- looks that are hurried ---- */
+
+void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason) {
+        Heaped *heaped = find(heaps, generation);
+        uint64_t now_ns = clock_monotonic_ns();
+
+        if (!heaped || heaped->due_ns == NEVER_NS || heaped->reason)
+                return;
+        if (!minute_limit(&heaped->hurries, HURRIES_IN_A_MINUTE, now_ns) ||
+            !minute_limit(&heaps->hurries, ALL_HURRIES_IN_A_MINUTE, now_ns)) {
+                stat_add(COUNTER_GO_HEAPS_NOT_HURRIED, 1);
+                return;
+        }
+        stat_add(COUNTER_GO_HEAPS_HURRIED, 1);
+        heaped->reason = reason;
+}
+
+bool heaps_is_hurried(const Heaps *heaps) {
+        for (uint32_t i = 0; i < heaps->n; i++)
+                if (heaps->items[i].reason)
+                        return true;
+        return heaps->is_asked_in_haste;
+}
+
+bool heaps_is_urgent(const Heaps *heaps) {
+        return heaps->is_urgent;
+}
+
+void heaps_each(const Heaps *heaps, void (*visit_program)(void *userdata, uint32_t pid, uint64_t generation),
+                void *userdata) {
+        for (uint32_t i = 0; i < heaps->n; i++)
+                if (heaps->items[i].due_ns != NEVER_NS)
+                        visit_program(userdata, heaps->items[i].pid, heaps->items[i].generation);
 }
 
 /* ---- the whole ---- */
@@ -432,7 +498,7 @@ int heaps_finish(Heaps *heaps, uint64_t timeout_ns) {
                         heaps->items[i].due_ns = 0;
         while (!r && is_any_due(heaps, clock_monotonic_ns()) && clock_monotonic_ns() < end_ns) {
                 worker_wait(heaps->worker, end_ns);
-                r = step(heaps);
+                r = heaps_step(heaps);
         }
         return error_fold(r);
 }
@@ -441,6 +507,7 @@ int heaps_take(Heaps *heaps, Window **windowp) {
         int r = heaps->n_closed ? 0 : close_window(heaps);
 
         *windowp = NULL;
+        heaps->is_urgent &= heaps->n_closed > 1;
         if (r || !heaps->n_closed)
                 return error_fold(r);
         *windowp = heaps->closed[0];

@@ -36,6 +36,25 @@ DEFINE_CLEANUP(Heaps, heaps_free)
  */
 int heaps_second(Heaps *heaps);
 
+/*
+ * Looks at a program as soon as possible, for @reason, a constant that goes with the samples. @generation: of
+ * a process. A few times in a minute; what is more is counted.
+ */
+void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason);
+
+/* Whether such a look is under way or has to come: call heaps_step() again and again. */
+bool heaps_is_hurried(const Heaps *heaps);
+
+/* Takes what has come, and asks for what is due, as heaps_second() does. Return: 0, -errno. */
+int heaps_step(Heaps *heaps);
+
+/* Whether such a look has come, and is to be taken and sent at once. */
+bool heaps_is_urgent(const Heaps *heaps);
+
+/* Visits the programs that have, or may have, a profile. */
+void heaps_each(const Heaps *heaps, void (*visit)(void *userdata, uint32_t pid, uint64_t generation),
+                void *userdata);
+
 /* At the end: looks once more at all, for @timeout_ns at most. Return: 0, -errno. */
 int heaps_finish(Heaps *heaps, uint64_t timeout_ns);
 

@@ -6,7 +6,7 @@
 //
 // `load` begins allocations without end. Some goroutines, each with objects of another size, allocate one object
 // at each depth of descend() in turn: so whenever all stand still, the count at each depth is that of the one above
-// it, or lower by one. The line behind `ready` says where descend() begins. `collect` asks for collections, too.
+// it, or lower by one. `hold N` keeps N MiB more, and collects twice. The line behind `ready` says where descend() begins. `collect` asks for collections, too.
 // The first argument is runtime.MemProfileRate, if it is not empty.
 package main
 
@@ -123,6 +123,17 @@ func spread() {
 	}
 }
 
+//go:noinline
+func hold(n int) {
+	for i := 0; i < n; i++ {
+		block := make([]byte, 1<<20)
+		for k := 0; k < len(block); k += 4096 {
+			block[k] = 1
+		}
+		kept = append(kept, block)
+	}
+}
+
 func allocate(round int) {
 	for i := 0; i < 16; i++ {
 		kept = append(kept, descend(i, sizes[i%len(sizes)]))
@@ -199,6 +210,15 @@ func main() {
 		case "more":
 			allocate(round)
 			round++
+			runtime.GC()
+			fmt.Println("done")
+		case "hold":
+			n, err := strconv.Atoi(words[1])
+			if err != nil {
+				panic(err)
+			}
+			hold(n)
+			runtime.GC()
 			runtime.GC()
 			fmt.Println("done")
 		case "load":

@@ -70,28 +70,35 @@ static bool is_in(CgroupPart path, CgroupPart top) {
                 (path.size == top.size || path.text[top.size] == '/') && !memmem(path.text, path.size, "/..", 3);
 }
 
-/* Cuts a copy of @mounts. Return: 0 with *directoryp (owned by the caller, NULL = none), -ENOMEM. */
-static int find_directory(CgroupPart path, const char *mounts, const char *controller, char **directoryp,
-                          size_t *n_pointp) {
+/* Directory of a group. */
+typedef struct Place {
+        char *directory;                /* owned; NULL = none is known */
+        size_t n_point;                 /* bytes of it that are the mount point */
+        bool is_below;                  /* else it is that of the root of the mount */
+} Place;
+
+/* Cuts a copy of @mounts. Return: 0, -ENOMEM. */
+static int find_directory(CgroupPart path, const char *mounts, const char *controller, Place *place) {
         _cleanup_(freep) char *copy = strdup(mounts);
+        CgroupPart below = { "", 0 };
         char *rest = copy, *line;
         Mount mount;
 
         if (!copy)
                 return error_origin(-ENOMEM);
         while ((line = strsep(&rest, "\n"))) {
-                bool is_below;
-
                 if (!parse_mount(line, controller, &mount))
                         continue;
                 if (mount.root.size == 1)
                         mount.root.size = 0;
-                is_below = is_in(path, mount.root);
-                *n_pointp = mount.point.size;
-                if (asprintf(directoryp, "%s%.*s", mount.point.text,
-                             is_below ? (int)(path.size - mount.root.size) : 0,
-                             path.text + (is_below ? mount.root.size : 0)) < 0)
+                place->is_below = is_in(path, mount.root);
+                if (place->is_below && path.size > 1)
+                        below = (CgroupPart){ path.text + mount.root.size, path.size - mount.root.size };
+                place->n_point = mount.point.size;
+                if (asprintf(&place->directory, "%s%.*s", mount.point.text, (int)below.size, below.text) < 0) {
+                        place->directory = NULL;
                         return error_origin(-ENOMEM);
+                }
                 return 0;
         }
         return 0;
@@ -119,10 +126,21 @@ static uint64_t read_number(const char *directory, const char *name) {
         return strtoull(text, NULL, 10);
 }
 
-static void take_memory(GroupLimit *limit, const char *directory, bool is_unified) {
+/* 0 = there is none. */
+static uint64_t read_memory_limit(const char *directory, bool is_unified) {
         uint64_t bytes = read_number(directory, is_unified ? "memory.max" : "memory.limit_in_bytes");
 
-        if (bytes && bytes < UNLIMITED && (!limit->memory_bytes || bytes < limit->memory_bytes))
+        return bytes < UNLIMITED ? bytes : 0;
+}
+
+static uint64_t read_memory_used(const char *directory, bool is_unified) {
+        return read_number(directory, is_unified ? "memory.current" : "memory.usage_in_bytes");
+}
+
+static void take_memory(GroupLimit *limit, const char *directory, bool is_unified) {
+        uint64_t bytes = read_memory_limit(directory, is_unified);
+
+        if (bytes && (!limit->memory_bytes || bytes < limit->memory_bytes))
                 limit->memory_bytes = bytes;
 }
 
@@ -155,7 +173,7 @@ static bool go_up(char *directory, size_t n_point) {
 
 /* The group's own use of memory counts, also where a group around it has the limit. */
 static int take_group(GroupLimit *limit, const char *directory, bool is_unified) {
-        if (!read_number(directory, is_unified ? "memory.current" : "memory.usage_in_bytes"))
+        if (!read_memory_used(directory, is_unified))
                 return 0;
         free(limit->memory_group);
         limit->is_unified = is_unified;
@@ -167,21 +185,20 @@ static int take_group(GroupLimit *limit, const char *directory, bool is_unified)
 static int take_hierarchy(GroupLimit *limit, const CgroupEntry *entry, const char *mounts,
                           const char *controller) {
         bool has_memory = !controller || !strcmp(controller, "memory"), has_cpu = !controller || !has_memory;
-        _cleanup_(freep) char *directory = NULL;
-        size_t n_point = 0;
-        int r = find_directory(entry->path, mounts, controller, &directory, &n_point);
+        Place place = { 0 };
+        int r = find_directory(entry->path, mounts, controller, &place);
 
-        if (!r && directory && has_memory)
-                r = take_group(limit, directory, !controller);
-        if (r || !directory)
-                return error_fold(r);
-        do {
-                if (has_memory)
-                        take_memory(limit, directory, !controller);
-                if (has_cpu)
-                        take_cpu(limit, directory, !controller);
-        } while (go_up(directory, n_point));
-        return 0;
+        if (!r && place.directory && has_memory)
+                r = take_group(limit, place.directory, !controller);
+        if (!r && place.directory)
+                do {
+                        if (has_memory)
+                                take_memory(limit, place.directory, !controller);
+                        if (has_cpu)
+                                take_cpu(limit, place.directory, !controller);
+                } while (go_up(place.directory, place.n_point));
+        free(place.directory);
+        return error_fold(r);
 }
 
 static bool part_has(CgroupPart part, const char *word) {
@@ -262,16 +279,23 @@ static uint64_t value_of(const char *text, const char *key) {
         return 0;
 }
 
-uint64_t group_limit_used(const GroupLimit *limit) {
-        bool is_unified = limit->is_unified;
+/* Return: whether it is known. */
+static bool read_files(const char *directory, bool is_unified, uint64_t *filesp) {
         char text[STAT_MAX];
+
+        if (!read_text(directory, "memory.stat", text, sizeof(text)))
+                return false;
+        *filesp = value_of(text, is_unified ? "inactive_file" : "total_inactive_file") +
+                value_of(text, is_unified ? "active_file" : "total_active_file");
+        return true;
+}
+
+uint64_t group_limit_used(const GroupLimit *limit) {
         uint64_t used, files;
 
-        if (!limit->memory_group || !read_text(limit->memory_group, "memory.stat", text, sizeof(text)))
+        if (!limit->memory_group || !read_files(limit->memory_group, limit->is_unified, &files))
                 return 0;
-        used = read_number(limit->memory_group, is_unified ? "memory.current" : "memory.usage_in_bytes");
-        files = value_of(text, is_unified ? "inactive_file" : "total_inactive_file") +
-                value_of(text, is_unified ? "active_file" : "total_active_file");
+        used = read_memory_used(limit->memory_group, limit->is_unified);
         return used - MIN(used, files);
 }
 
@@ -279,4 +303,67 @@ uint64_t group_limit_room(const GroupLimit *limit) {
         uint64_t used = limit->memory_bytes ? group_limit_used(limit) : 0;
 
         return used ? limit->memory_bytes - MIN(limit->memory_bytes, used) : UINT64_MAX;
+}
+
+/* ---- groups of others ---- */
+
+/* The group, and those around it. What is not below the root of the mount cannot be seen from here. */
+static int visit_hierarchy(const CgroupEntry *entry, const char *mounts, const char *controller,
+                           MemoryGroupVisit visit, void *userdata) {
+        Place place = { 0 };
+        int r = find_directory(entry->path, mounts, controller, &place);
+
+        if (!r && place.directory && place.is_below)
+                do {
+                        const MemoryGroup memory = {
+                                .directory = place.directory,
+                                .is_unified = !controller,
+                                .limit_bytes = read_memory_limit(place.directory, !controller),
+                        };
+
+                        if (memory.limit_bytes)
+                                r = visit(userdata, &memory);
+                } while (!r && go_up(place.directory, place.n_point));
+        free(place.directory);
+        return r;
+}
+
+int memory_groups_each(const char *proc, const char *mounts, MemoryGroupVisit visit, void *userdata) {
+        _cleanup_(freep) char *groups = NULL;
+        char path[PATH_MAX];
+        const char *at;
+        CgroupEntry entry;
+        size_t n;
+        int r = 0;
+
+        snprintf(path, sizeof(path), "%s/cgroup", proc);
+        if (file_read(path, TEXT_MAX, &groups, &n))
+                return 0;
+        at = groups;
+        while (!r && cgroup_next(&at, groups + n, &entry)) {
+                if (!entry.controllers.size)
+                        r = visit_hierarchy(&entry, mounts, NULL, visit, userdata);
+                else if (part_has(entry.controllers, "memory"))
+                        r = visit_hierarchy(&entry, mounts, "memory", visit, userdata);
+        }
+        return r;
+}
+
+uint64_t memory_group_used(const MemoryGroup *memory) {
+        return read_memory_used(memory->directory, memory->is_unified);
+}
+
+uint64_t memory_group_set(const MemoryGroup *memory, uint64_t used) {
+        uint64_t files;
+
+        return read_files(memory->directory, memory->is_unified, &files) ? used - MIN(used, files) : 0;
+}
+
+uint64_t memory_group_outs(const MemoryGroup *memory) {
+        char text[STAT_MAX];
+
+        if (!read_text(memory->directory, memory->is_unified ? "memory.events" : "memory.oom_control", text,
+                       sizeof(text)))
+                return 0;
+        return value_of(text, memory->is_unified ? "oom" : "oom_kill");
 }

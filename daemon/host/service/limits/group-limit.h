@@ -28,6 +28,13 @@ typedef struct GroupLimit {
         bool is_unified;                /* files there have the names of the unified hierarchy */
 } GroupLimit;
 
+/* A group with a limit of memory, and files as in a GroupLimit. */
+typedef struct MemoryGroup {
+        char *directory;
+        bool is_unified;
+        uint64_t limit_bytes;
+} MemoryGroup;
+
 /* @proc: /proc/self. What cannot be read limits nothing. Return: 0, -ENOMEM. */
 int group_limit_read(GroupLimit *limit, const char *proc);
 void group_limit_deinit(GroupLimit *limit);
@@ -46,3 +53,18 @@ uint64_t group_limit_cpu(const GroupLimit *limit);
 
 /* Memory that our group uses now, but for files that the kernel can drop; 0 = not known. */
 uint64_t group_limit_used(const GroupLimit *limit);
+
+/*
+ * Visits groups with a limit of memory: that of a process, whose directory in /proc is @proc, and those
+ * around it. @mounts: text of /proc/self/mountinfo. @memory: borrowed for the call. Return: 0, or what @visit
+ * did.
+ */
+typedef int (*MemoryGroupVisit)(void *userdata, const MemoryGroup *memory);
+int memory_groups_each(const char *proc, const char *mounts, MemoryGroupVisit visit, void *userdata);
+
+/* Bytes that the group uses; of @used its working set, without files that the kernel can drop. */
+uint64_t memory_group_used(const MemoryGroup *memory);
+uint64_t memory_group_set(const MemoryGroup *memory, uint64_t used);
+
+/* How often its limit was met and nothing could be freed; in the older hierarchy, how many were killed. */
+uint64_t memory_group_outs(const MemoryGroup *memory);

@@ -62,6 +62,7 @@
 #include "host/service/limits/governor.h"
 #include "host/service/limits/group-limit.h"
 #include "host/service/limits/memory-hold.h"
+#include "host/service/limits/memory-watch.h"
 #include "host/service/limits/switch-limit.h"
 #include "host/service/limits/volume.h"
 #include "host/service/recorder/recorder-rules.h"
@@ -138,7 +139,10 @@ typedef struct DaemonStages {
         SpanCpu *span_bytes;            /* what threads of Java allocate; NULL = it is not read */
         Exports *exports;               /* NULL with a sink */
         Recordings *recordings;         /* NULL = not wanted, or not possible */
-        Heaps *heaps;                   /* the same */
+        Heaps *heaps;                   /* the same, as the next */
+        MemoryWatch *memory_watch;      /* for heaps */
+        uint64_t memory_told_ns;        /* when it was told of programs last */
+        sd_event_source *memory_timer;
         Recorder *recorder;             /* NULL = none is wanted; of the totals */
         RecorderRules *recorder_rules;  /* NULL = there are no rules */
         Uploads *uploads;               /* NULL = not wanted, or not possible */

@@ -135,7 +135,7 @@ static int hand_over_recordings(Daemon *daemon) {
 }
 
 /* So do heaps of Go, one window after the other. */
-static int hand_over_heaps(Daemon *daemon) {
+int daemon_hand_over_heaps(Daemon *daemon) {
         int r = 0;
 
         while (!r && daemon->stages.heaps) {
@@ -209,7 +209,7 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         if (!r)
                 r = hand_over_recordings(daemon);
         if (!r)
-                r = hand_over_heaps(daemon);
+                r = daemon_hand_over_heaps(daemon);
         if (!r)
                 r = daemon_record_window(daemon, window, period_ns);
         daemon_begin_ticks(daemon);

@@ -8,12 +8,15 @@ oracle.enter()
 
 import collections
 import importlib
+import os
 
+import groups
 import otlp_read
 import session
 import tap
 
 heap = importlib.import_module("test-go-heap")
+MEMORY = 128 << 20
 ALLOCATED, IN_USE = ("alloc_objects", "alloc_space"), ("inuse_objects", "inuse_space")
 
 
@@ -80,6 +83,27 @@ class Heaps(heap.HeapCase, session.NamingCase):
         self.assertEqual({sample.resource["process.pid"] for sample in result.in_use}, {older.pid, younger.pid})
         self.assertEqual([result.counter("go_heaps_total", word) for word in ("off", "gone", "early")], [0, 0, 0])
         self.assertEqual((result.counter("go_heap_stacks_lost_total"), result.counter("go_heaps_over_cap_total")), (0, 0))
+
+    def test_a_look_comes_before_the_limit_of_memory(self):
+        """A group that stays below its limit, but near it."""
+        group, n_killed = groups.limit_memory(self, f"spanprof-heaps-{os.getpid()}", MEMORY)
+        usage = next(path for path in (group / "memory.usage_in_bytes", group / "memory.current") if path.exists())
+        child = self.begin()
+        groups.enter(group, child.pid)
+        run, wait = self.start_counted("--pid", child.pid, "--allocations")
+        wait(1, "spanprof_go_heaps_total", result="read")
+        self.assertEqual(wait.counter("spanprof_go_heaps_hurried_total", result="asked"), 0)
+        self.tell(child, f"hold {MEMORY * 8 // 10 >> 20}")
+        while int(usage.read_text()) < MEMORY * 92 // 100:
+            self.tell(child, "hold 1")
+        self.wait_for(run, lambda samples: any(s.attributes.get("profile.heap.reason") for s in samples), "the look")
+        result = run.stop()
+        marked = [s for s in result.in_use if s.attributes.get("profile.heap.reason") == "near_limit"]
+        held = sum(s.value for s in marked if s.type == "inuse_space" and "main.hold" in [f.name for f in s.frames])
+        self.assertGreater(held, MEMORY * 3 // 4)
+        self.assertEqual(len({s.attributes.get("profile.heap.reason") for s in result.in_use}), 2)
+        self.assertEqual(n_killed(), 0)
+        self.assertGreaterEqual(result.counter("go_heaps_hurried_total", "asked"), 1)
 
     def test_programs_without_a_profile_are_named_in_the_log(self):
         directory = self.directory()

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * No event of the kernel comes in time: memory.events speaks when the limit is met, or all the time where
+ * files are read, and pressure needs processes that wait. So the working set is asked for, what the group
+ * uses but for files that the kernel can drop:
+ *
+ *     below half the limit     each second
+ *     from half of it on       each 100 ms
+ *     from 80 % on             each 10 ms, up to eight groups; others each 100 ms
+ *     at 90 %                  told; again only after 85 % has been left below
+ *
+ * What grows by 100 MB/s to 512 MiB is seen half a second before its end. The working set is never more than
+ * all that the group uses, which is one number: what a part of it are files is asked for from 80 % on alone.
+ *
+ * Where the limit is met after all, that is told, too: mostly a part of the memory is still there.
+ */
+#include "host/service/limits/memory-watch.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/util/array.h"
+#include "core/base/util/clock.h"
+#include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/service/limits/group-limit.h"
+
+enum {
+        HALF = 50,                      /* percent of the limit, as the next */
+        CLOSE = 80,
+        NEAR = 90,
+        CALM = 85,
+        MAX_CLOSE = 8,                  /* groups that are asked each 10 ms */
+};
+
+#define CALM_PACE_NS NS_PER_SEC
+#define HALF_PACE_NS (100 * NS_PER_MS)
+#define CLOSE_PACE_NS (10 * NS_PER_MS)
+
+typedef struct Group {
+        MemoryGroup memory;
+        uint64_t *programs;
+        uint32_t n, room;
+        uint64_t due_ns;
+        uint64_t n_outs;                /* times that the limit was met, as the last look has it */
+        bool is_near, is_close;
+} Group;
+
+struct MemoryWatch {
+        MemoryWatchTell tell;
+        void *userdata;
+        Group *groups;
+        uint32_t n, room;
+};
+
+/* ---- groups ---- */
+
+static Group *find(MemoryWatch *watch, const char *directory) {
+        for (uint32_t i = 0; i < watch->n; i++)
+                if (!strcmp(watch->groups[i].memory.directory, directory))
+                        return &watch->groups[i];
+        return NULL;
+}
+
+/* Return: 0 with *groupp, NULL = there is no room; -ENOMEM. */
+static int find_or_add(MemoryWatch *watch, const MemoryGroup *memory, Group **groupp) {
+        Group *group = find(watch, memory->directory);
+        int r;
+
+        *groupp = group;
+        if (group) {
+                group->memory.limit_bytes = memory->limit_bytes;
+                return 0;
+        }
+        if (watch->n == MEMORY_WATCH_MAX_GROUPS) {
+                stat_add(COUNTER_MEMORY_GROUPS_OVER_CAP, 1);
+                return 0;
+        }
+        r = array_reserve(&watch->groups, &watch->room, watch->n + 1u, 16);
+        if (r)
+                return error_fold(r);
+        group = &watch->groups[watch->n];
+        *group = (Group){ .memory = *memory };
+        group->memory.directory = strdup(memory->directory);
+        if (!group->memory.directory)
+                return error_origin(-ENOMEM);
+        group->n_outs = memory_group_outs(memory);
+        watch->n++;
+        *groupp = group;
+        return 0;
+}
+
+static void free_group(Group *group) {
+        free(group->memory.directory);
+        free(group->programs);
+}
+
+void memory_watch_begin(MemoryWatch *watch) {
+        for (uint32_t i = 0; i < watch->n; i++)
+                watch->groups[i].n = 0;
+}
+
+void memory_watch_end(MemoryWatch *watch) {
+        for (uint32_t i = 0; i < watch->n;) {
+                if (watch->groups[i].n) {
+                        i++;
+                        continue;
+                }
+                free_group(&watch->groups[i]);
+                watch->groups[i] = watch->groups[--watch->n];
+        }
+}
+
+typedef struct Adding {
+        MemoryWatch *watch;
+        uint64_t program;
+} Adding;
+
+static int add_to(void *userdata, const MemoryGroup *memory) {
+        const Adding *adding = userdata;
+        Group *group;
+        int r = find_or_add(adding->watch, memory, &group);
+
+        if (r || !group)
+                return error_fold(r);
+        r = array_reserve(&group->programs, &group->room, group->n + 1u, 4);
+        if (!r)
+                group->programs[group->n++] = adding->program;
+        return error_fold(r);
+}
+
+int memory_watch_add(MemoryWatch *watch, uint64_t program, const char *proc, const char *mounts) {
+        Adding adding = { watch, program };
+
+        return error_fold(memory_groups_each(proc, mounts, add_to, &adding));
+}
+
+/* ---- looks ---- */
+
+static bool is_from(const Group *group, uint64_t bytes, unsigned percent) {
+        return bytes >= group->memory.limit_bytes / 100 * percent;
+}
+
+static void tell(const MemoryWatch *watch, const Group *group, enum memory_sight sight) {
+        for (uint32_t i = 0; i < group->n; i++)
+                watch->tell(watch->userdata, group->programs[i], sight);
+}
+
+static void look_for_outs(const MemoryWatch *watch, Group *group) {
+        uint64_t n = memory_group_outs(&group->memory);
+
+        if (n > group->n_outs)
+                tell(watch, group, MEMORY_SIGHT_OUT);
+        group->n_outs = n;
+}
+
+static void take_set(const MemoryWatch *watch, Group *group, uint64_t bytes) {
+        bool was_near = group->is_near;
+
+        if (is_from(group, bytes, NEAR))
+                group->is_near = true;
+        else if (!is_from(group, bytes, CALM))
+                group->is_near = false;
+        if (group->is_near && !was_near)
+                tell(watch, group, MEMORY_SIGHT_NEAR);
+}
+
+/* Return: time until the next look. */
+static uint64_t look(const MemoryWatch *watch, Group *group, unsigned n_close) {
+        uint64_t used = memory_group_used(&group->memory);
+
+        group->is_close = false;
+        look_for_outs(watch, group);
+        if (!is_from(group, used, CLOSE)) {
+                group->is_near = false;
+                return is_from(group, used, HALF) ? HALF_PACE_NS : CALM_PACE_NS;
+        }
+        used = memory_group_set(&group->memory, used);
+        take_set(watch, group, used);
+        group->is_close = is_from(group, used, CLOSE) && n_close < MAX_CLOSE;
+        if (group->is_close)
+                return CLOSE_PACE_NS;
+        return is_from(group, used, HALF) ? HALF_PACE_NS : CALM_PACE_NS;
+}
+
+uint64_t memory_watch_look(MemoryWatch *watch, uint64_t now_ns) {
+        uint64_t next_ns = UINT64_MAX;
+        unsigned n_close = 0;
+
+        for (uint32_t i = 0; i < watch->n; i++)
+                n_close += watch->groups[i].is_close;
+        for (uint32_t i = 0; i < watch->n; i++) {
+                Group *group = &watch->groups[i];
+
+                if (group->due_ns <= now_ns) {
+                        n_close -= group->is_close;
+                        group->due_ns = now_ns + look(watch, group, n_close);
+                        n_close += group->is_close;
+                }
+                next_ns = MIN(next_ns, group->due_ns);
+        }
+        return next_ns;
+}
+
+/* ---- the whole ---- */
+
+int memory_watch_new(MemoryWatch **watchp, MemoryWatchTell tell_program, void *userdata) {
+        MemoryWatch *watch = calloc(1, sizeof(*watch));
+
+        if (!watch)
+                return error_origin(-ENOMEM);
+        watch->tell = tell_program;
+        watch->userdata = userdata;
+        *watchp = watch;
+        return 0;
+}
+
+MemoryWatch *memory_watch_free(MemoryWatch *watch) {
+        if (!watch)
+                return NULL;
+        for (uint32_t i = 0; i < watch->n; i++)
+                free_group(&watch->groups[i]);
+        free(watch->groups);
+        free(watch);
+        return NULL;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Control groups near their limit of memory, as files of a directory that stands for the hierarchy. */
+
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "core/base/util/clock.h"
+#include "host/service/limits/memory-watch.h"
+
+enum { MIB = 1 << 20, N_PROGRAMS = 8 };
+
+static char root[PATH_MAX - 256], mounts[PATH_MAX];
+static MemoryWatch *watch;
+static unsigned n_near[N_PROGRAMS], n_out[N_PROGRAMS];
+static uint64_t now_ns = 1000 * NS_PER_SEC;
+
+static void tell(void *userdata, uint64_t program, enum memory_sight sight) {
+        (sight == MEMORY_SIGHT_NEAR ? n_near : n_out)[program]++;
+}
+
+static void put(const char *path, const char *text) {
+        char full[PATH_MAX];
+        FILE *file;
+
+        snprintf(full, sizeof(full), "%s/%s", root, path);
+        file = fopen(full, "w");
+        cr_assert(file);
+        fputs(text, file);
+        fclose(file);
+}
+
+static void make_directory(const char *path) {
+        char full[PATH_MAX];
+
+        snprintf(full, sizeof(full), "%s/%s", root, path);
+        cr_assert_eq(mkdir(full, 0755), 0);
+}
+
+/* @group: its directory. It uses @used MiB, of which @files are of files. */
+static void use(const char *group, unsigned used, unsigned files) {
+        char path[PATH_MAX], text[256];
+
+        snprintf(path, sizeof(path), "%s/memory.current", group);
+        snprintf(text, sizeof(text), "%llu\n", (unsigned long long)used * MIB);
+        put(path, text);
+        snprintf(path, sizeof(path), "%s/memory.stat", group);
+        snprintf(text, sizeof(text), "anon 1\ninactive_file %llu\nactive_file %llu\n",
+                 (unsigned long long)files / 2 * MIB, (unsigned long long)(files - files / 2) * MIB);
+        put(path, text);
+}
+
+static void limit(const char *group, const char *bytes) {
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/memory.max", group);
+        put(path, bytes);
+}
+
+/* Programs 1 and 2 are in cg/a/x, and 3 is in cg/b. */
+static void add_all(void) {
+        static const char *const processes[] = { "proc1", "proc1", "proc3" };
+
+        memory_watch_begin(watch);
+        for (uint64_t i = 0; i < 3; i++) {
+                char proc[PATH_MAX];
+
+                snprintf(proc, sizeof(proc), "%s/%s", root, processes[i]);
+                cr_assert_eq(memory_watch_add(watch, i + 1, proc, mounts), 0);
+        }
+        memory_watch_end(watch);
+}
+
+static void begin(void) {
+        static const char *const directories[] = { "cg", "cg/a", "cg/a/x", "cg/b", "proc1", "proc3" };
+
+        snprintf(root, sizeof(root), "/tmp/spanprof-test-watch-XXXXXX");
+        cr_assert(mkdtemp(root));
+        for (size_t i = 0; i < sizeof(directories) / sizeof(*directories); i++)
+                make_directory(directories[i]);
+        snprintf(mounts, sizeof(mounts), "31 24 0:27 / %s/cg rw - cgroup2 cgroup2 rw\n", root);
+        put("proc1/cgroup", "0::/a/x\n");
+        put("proc3/cgroup", "0::/b\n");
+        limit("cg/a", "536870912\n");
+        limit("cg/a/x", "max\n");
+        limit("cg/b", "max\n");
+        use("cg/a", 100, 0);
+        use("cg/a/x", 100, 0);
+        use("cg/b", 4000, 0);
+        cr_assert_eq(memory_watch_new(&watch, tell, NULL), 0);
+        add_all();
+}
+
+static void end(void) {
+        char command[PATH_MAX];
+
+        memory_watch_free(watch);
+        snprintf(command, sizeof(command), "rm -r %s", root);
+        cr_assert_eq(system(command), 0);
+}
+
+TestSuite(memory_watch, .init = begin, .fini = end);
+
+/* Looks when the last look said so. Return: time until the next look, ms. */
+static uint64_t look(void) {
+        uint64_t next_ns = memory_watch_look(watch, now_ns), pause_ns = next_ns - now_ns;
+
+        if (next_ns == UINT64_MAX)
+                return next_ns;
+        now_ns = next_ns;
+        return pause_ns / NS_PER_MS;
+}
+
+Test(memory_watch, a_group_around_that_has_the_limit_is_seen) {
+        cr_assert_eq(look(), 1000);
+        use("cg/a", 300, 0);
+        cr_assert_eq(look(), 100);
+        use("cg/a", 420, 0);
+        cr_assert_eq(look(), 10);
+        cr_assert_eq(n_near[1], 0);
+        use("cg/a", 462, 0);
+        cr_assert_eq(look(), 10);
+        cr_assert_eq(n_near[1], 1);
+        cr_assert_eq(n_near[2], 1);
+        cr_assert_eq(n_near[3], 0);
+        /* its own group has no limit, whatever it uses */
+        cr_assert_eq(n_out[1] + n_out[2] + n_out[3], 0);
+}
+
+Test(memory_watch, is_told_once_until_it_was_left_below) {
+        use("cg/a", 470, 0);
+        look();
+        cr_assert_eq(n_near[1], 1);
+        use("cg/a", 450, 0);
+        look();
+        use("cg/a", 490, 0);
+        look();
+        add_all();
+        look();
+        cr_assert_eq(n_near[1], 1);
+        use("cg/a", 430, 0);
+        look();
+        use("cg/a", 490, 0);
+        look();
+        cr_assert_eq(n_near[1], 2);
+}
+
+Test(memory_watch, files_are_not_the_working_set) {
+        use("cg/a", 511, 400);
+        cr_assert_eq(look(), 1000);
+        use("cg/a", 511, 200);
+        cr_assert_eq(look(), 100);
+        use("cg/a", 511, 80);
+        cr_assert_eq(look(), 10);
+        cr_assert_eq(n_near[1], 0);
+        use("cg/a", 511, 40);
+        look();
+        cr_assert_eq(n_near[1], 1);
+}
+
+Test(memory_watch, a_limit_that_was_met_is_told) {
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n");
+        look();
+        cr_assert_eq(n_out[1], 1);
+        look();
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 1\n");
+        look();
+        cr_assert_eq(n_out[1], 1);
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\n");
+        look();
+        cr_assert_eq(n_out[1], 2);
+        cr_assert_eq(n_out[2], 2);
+        cr_assert_eq(n_out[3], 0);
+}
+
+Test(memory_watch, a_group_without_programs_is_not_asked) {
+        cr_assert_eq(look(), 1000);
+        memory_watch_begin(watch);
+        memory_watch_end(watch);
+        cr_assert_eq(look(), UINT64_MAX);
+}
+
+Test(memory_watch, groups_of_the_older_hierarchy) {
+        snprintf(mounts, sizeof(mounts), "42 30 0:33 / %s/cg rw - cgroup cgroup rw,memory\n", root);
+        put("proc1/cgroup", "4:memory:/a/x\n");
+        put("cg/a/memory.limit_in_bytes", "536870912\n");
+        put("cg/a/memory.usage_in_bytes", "500000000\n");
+        put("cg/a/memory.stat", "inactive_file 400000000\ntotal_inactive_file 1000\ntotal_active_file 520\n");
+        put("cg/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
+        memory_watch_begin(watch);
+        memory_watch_end(watch);
+        add_all();
+        look();
+        cr_assert_eq(n_near[1], 1);
+        put("cg/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+        look();
+        cr_assert_eq(n_out[2], 1);
+}
+
+Test(memory_watch, has_room_for_so_many_groups) {
+        memory_watch_begin(watch);
+        for (unsigned i = 0; i < MEMORY_WATCH_MAX_GROUPS + 10; i++) {
+                char path[64], text[64], proc[PATH_MAX];
+
+                snprintf(path, sizeof(path), "cg/many%u", i);
+                make_directory(path);
+                limit(path, "1048576\n");
+                use(path, 1, 0);
+                snprintf(text, sizeof(text), "0::/many%u\n", i);
+                put("proc1/cgroup", text);
+                snprintf(proc, sizeof(proc), "%s/proc1", root);
+                cr_assert_eq(memory_watch_add(watch, 1, proc, mounts), 0);
+        }
+        memory_watch_end(watch);
+        look();
+        cr_assert_eq(n_near[1], MEMORY_WATCH_MAX_GROUPS - 1);
+}
