@@ -12,6 +12,7 @@ import importlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import urllib.request
 
@@ -173,7 +174,7 @@ class Operations(session.TestCase):
 
     def java(self, java, milliseconds):
         classes = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimAllocates.java")
-        library = tap.BUILD_DIR / "tests/victims/libvictim-allocates.so"
+        library = shutil.copy(tap.BUILD_DIR / "tests/victims/libvictim-allocates.so", self.directory())
         victim = self.spawn([java, "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dvictim.library={library}", "-cp",
                              classes, "VictimAllocates", milliseconds], stdin=subprocess.PIPE,
                             env=session.clean_environment())
@@ -220,6 +221,14 @@ class Operations(session.TestCase):
     def test_bytes_of_java_by_operation(self):
         for java in jdks.usual().values():
             self.judge_bytes(java)
+
+    def test_bytes_of_java_of_each_release(self):
+        """JDK 8, 26 and 27 have a root of their own, which sees /tmp."""
+        javas = {**jdks.eight(), **jdks.newest(), **jdks.fetched()}
+        for release, java in javas.items():
+            with self.subTest(release=release):
+                print(f"# JDK {release}", flush=True)
+                self.judge_bytes(java)
 
     def test_reports_and_tables_need_no_list_of_spans(self):
         directory = self.directory()
