@@ -17,8 +17,8 @@
  *     the kernel was out of memory         as SIGKILL; the process has lent its memory to the reaper
  *     SIGTERM, SIGINT, SIGHUP              the end was asked for: no crash
  *
- * A process is told of once. A CPU tells of CRASH_BUDGET crashes a second, so that a storm of them takes the
- * ring from nobody's ticks.
+ * A process is told of once. A CPU tells of CRASH_BUDGET crashes a second, in shares, so that a storm of them
+ * takes the ring from nobody's ticks, and the stack from no other's crash.
  *
  * The kernel has the lock of signals there. With PREEMPT_RT that is no spinning lock, and a tick may come in
  * between. So the program has all its working memory to itself (kernel-events.c), and adds to its counters
@@ -30,13 +30,13 @@
 #include "walk/allocation.bpf.h"
 #include "walk/entry-walk.bpf.h"
 #include "walk/settings.bpf.h"
+#include "walk/share-budget.bpf.h"
 #include "walk/wake.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 enum {
-        CRASH_BUDGET = 16,
-        CRASH_SECOND_SHIFT = 30,        /* a second here: 2^30 ns, 1.07 s */
+        CRASH_BUDGET = 32,              /* a control group has half of it */
         CRASH_MAX_PROCESSES = 1024,
         SIGNAL_GROUP_EXIT = 0x04,       /* include/linux/sched/signal.h; the same values since 2.6.26 */
         SIGNAL_UNKILLABLE = 0x40,
@@ -96,16 +96,11 @@ struct {
         __type(value, uint64_t);        /* start of the leader */
 } crashed SEC(".maps");
 
-struct crash_budget {
-        uint64_t second;
-        uint64_t n;
-};
-
 struct {
         __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
         __uint(max_entries, 1);
         __type(key, uint32_t);
-        __type(value, struct crash_budget);
+        __type(value, struct share_budget);
 } crash_budgets SEC(".maps");
 
 /* Signal that ends the process, of a thread that gets SIGKILL; 0 = none does, or another thread tells. */
@@ -141,23 +136,14 @@ static __always_inline uint32_t crash_signal(struct task_struct *task, const uin
 
 /* Return: false = it was told of before, or there are too many. */
 static __always_inline bool crash_admit(const struct identity *identity) {
-        uint64_t second = bpf_ktime_get_ns() >> CRASH_SECOND_SHIFT;
         const uint64_t *start = bpf_map_lookup_elem(&crashed, &identity->tgid);
-        struct crash_budget *budget;
         uint32_t zero = 0;
 
         if (start && *start == identity->start_time_ns)
                 return false;
         bpf_map_update_elem(&crashed, &identity->tgid, &identity->start_time_ns, BPF_ANY);
         counters_add(COUNTER_CRASHES);
-        budget = bpf_map_lookup_elem(&crash_budgets, &zero);
-        if (!budget)
-                return false;
-        if (budget->second != second) {
-                budget->second = second;
-                budget->n = 0;
-        }
-        if (budget->n++ < CRASH_BUDGET)
+        if (budget_take(bpf_map_lookup_elem(&crash_budgets, &zero), CRASH_BUDGET))
                 return true;
         counters_add(COUNTER_CRASHES_OVER_BUDGET);
         return false;

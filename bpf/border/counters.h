@@ -161,7 +161,7 @@
         X(ALLOCATIONS, "allocations_total", "result=\"taken\"", \
           "allocations that probes have told, in targets, with --allocations: samples of them") \
         X(ALLOCATIONS_BUDGET, "allocations_total", "result=\"budget\"", \
-          "the same beyond 1,000 a second of a process, or 2,000 of a CPU: left out") \
+          "the same beyond 1,000 a second of a process, or 2,000 of a CPU, half of these of a control group: left out") \
         X(ALLOCATIONS_NESTED, "allocations_total", "result=\"nested\"", \
           "the same while another one was being taken on the CPU: left out") \
         X(ALLOCATIONS_UNREADABLE, "allocations_total", "result=\"unreadable\"", \

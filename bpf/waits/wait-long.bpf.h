@@ -13,7 +13,7 @@
  *
  * The daemon runs both programs (host/sampling/walks/long-waits.c). wait_long() lists a wait after a
  * quarter of the length of a long one. If no stack has come, it lists it again when it has lasted twice as
- * long.
+ * long. A look lists WAIT_LONG_LISTED of them: half for one control group, and more where others leave room.
  *
  * Whether the thread has run is told by its element: the same wait goes on while `begin_ns` is the same and
  * `since_ns` is set. A kernel that hides switches is caught by the task's own count of them.
@@ -24,6 +24,7 @@
  */
 
 #include "border/wait_long_abi.h"
+#include "waits/wait-share.bpf.h"
 #include "waits/wait-slot.bpf.h"
 #include "waits/waits.bpf.h"
 #include "walk/registers.bpf.h"
@@ -35,8 +36,15 @@ struct {
         __type(value, struct abi_wait_longs);
 } wait_longs SEC(".maps");
 
+enum { WAIT_LONG_SHARES = 64 };
+
 /* Working memory of wait_long(), which never runs twice at a time. */
 struct wait_long_room {
+        /* waits that this look has listed, of each group and then of each user, by hash */
+        uint8_t listed[2 * WAIT_LONG_SHARES];
+        uint8_t is_held;                /* a group or user had more than its share, which is due */
+        uint8_t takes_all;              /* the others are listed: there is room for more of these */
+        uint8_t reserved[6];
         /* from a task's kernel stack to what it saved of user code; the same for all tasks */
         volatile uint64_t registers_of_task, stack_of_task;
         union {
@@ -131,20 +139,35 @@ static __always_inline uint64_t wait_long_due(const struct wait_thread *thread, 
                                     : begin_ns + setting_wait_long_ns / 4;
 }
 
+/* Counts a wait more of this look. Return: whether the thread's share of it has room. */
+static __always_inline bool wait_long_take(struct wait_long_room *room, const struct wait_thread *thread) {
+        uint8_t *group = &room->listed[thread->group & (WAIT_LONG_SHARES - 1)],
+                *user = &room->listed[WAIT_LONG_SHARES + (thread->user & (WAIT_LONG_SHARES - 1))];
+
+        if (!room->takes_all && !wait_may_hold(WAIT_LONG_LISTED, *group, *user, wait_share_is_root(thread))) {
+                room->is_held = 1;
+                return false;
+        }
+        ++*group;
+        ++*user;
+        return true;
+}
+
 /* A global function, as wait_add(). Return: whether the thread still waits, and has no stack. */
 __attribute__((noinline)) int wait_long_see(uint64_t task) {
         struct wait_thread *thread = bpf_map_lookup_elem(&wait_threads, &task);
         uint64_t begin_ns, now_ns = bpf_ktime_get_ns(), due_ns, n;
+        struct wait_long_room *room = wait_long_room_get();
         struct abi_wait_longs *list;
         uint32_t zero = 0;
 
         list = bpf_map_lookup_elem(&wait_longs, &zero);
-        if (!thread || !list || !*(volatile uint64_t *)&thread->since_ns || wait_has_stack(thread))
+        if (!thread || !list || !room || !*(volatile uint64_t *)&thread->since_ns || wait_has_stack(thread))
                 return 0;
         begin_ns = *(volatile uint64_t *)&thread->begin_ns;
         due_ns = wait_long_due(thread, begin_ns);
         n = list->n;
-        if (now_ns < due_ns || n >= WAIT_LONG_LISTED) {
+        if (now_ns < due_ns || n >= WAIT_LONG_LISTED || !wait_long_take(room, thread)) {
                 if (due_ns < list->next_ns)
                         list->next_ns = due_ns;
                 return 1;
@@ -191,10 +214,17 @@ int wait_long(void *context) {
                 return 0;
         list->n = 0;
         list->next_ns = ~0ull;
+        room->is_held = room->takes_all = 0;
+        __builtin_memset(room->listed, 0, sizeof(room->listed));
         /* through memory: the verifier subtracts no pointers */
         room->registers_of_task = (uint64_t)bpf_task_pt_regs(self);
         room->stack_of_task = (uint64_t)KERNEL_POINTER(self, stack);
         bpf_for_each_map_elem(&wait_blocks, wait_long_block, NULL, 0);
+        if (room->is_held && list->n < WAIT_LONG_LISTED) {
+                room->takes_all = 1;
+                list->next_ns = ~0ull;
+                bpf_for_each_map_elem(&wait_blocks, wait_long_block, NULL, 0);
+        }
         return 0;
 }
 

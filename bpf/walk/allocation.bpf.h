@@ -19,18 +19,18 @@
  * a target within its budget gets that far. A tick may come in between, too, and has other memory.
  *
  * A target may hit its probe as often as it likes, with any arguments. A process has ALLOC_PROCESS_BUDGET of
- * them a second, and a CPU ALLOC_CPU_BUDGET, so that the ring is there for the ticks of others; values are
- * bounded.
+ * them a second, and a CPU ALLOC_CPU_BUDGET, in shares, so that the ring is there for the ticks of others;
+ * values are bounded.
  */
 
 #include "border/alloc_abi.h"
 #include "walk/entry-walk.bpf.h"
+#include "walk/share-budget.bpf.h"
 #include "walk/wake.bpf.h"
 
 enum {
         ALLOC_PROCESS_BUDGET = 1000,
         ALLOC_CPU_BUDGET = 2000,
-        ALLOC_SECOND_SHIFT = 30,        /* a second here: 2^30 ns, 1.07 s */
         ALLOC_MAX_PROCESSES = 1024,
 #if UNWIND_ARM64
         ALLOC_COPIED_REGISTERS = 34,    /* struct user_pt_regs, with which pt_regs begins */
@@ -62,7 +62,7 @@ struct {
 
 struct alloc_state {
         uint64_t is_used;
-        struct alloc_budget budget;
+        struct share_budget budget;
         uint64_t registers[ALLOC_N_REGISTERS];
 };
 
@@ -83,7 +83,7 @@ static __always_inline bool alloc_count(struct alloc_budget *budget, uint64_t se
 }
 
 static __attribute__((noinline)) bool alloc_admit(struct alloc_state *state, uint32_t tgid) {
-        uint64_t second = bpf_ktime_get_ns() >> ALLOC_SECOND_SHIFT;
+        uint64_t second = bpf_ktime_get_ns() >> BUDGET_SECOND_SHIFT;
         struct alloc_budget *budget, first = { .second = second, .n = 1 };
 
         if (!state)
@@ -93,7 +93,7 @@ static __attribute__((noinline)) bool alloc_admit(struct alloc_state *state, uin
                 bpf_map_update_elem(&alloc_budgets, &tgid, &first, BPF_NOEXIST);
         else if (!alloc_count(budget, second, ALLOC_PROCESS_BUDGET))
                 return false;
-        return alloc_count(&state->budget, second, ALLOC_CPU_BUDGET);
+        return budget_take(&state->budget, ALLOC_CPU_BUDGET);
 }
 
 /* Return: false = it cannot be read. */

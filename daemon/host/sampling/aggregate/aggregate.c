@@ -266,16 +266,28 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         return r;
 }
 
+static int begin_rows(Aggregator *aggregator, WindowShares *shares, const Program *program) {
+        int r = window_shares_begin(shares, aggregator->window, wait_spread_fill(&aggregator->waits),
+                                    program->process);
+
+        aggregator->waits.is_closed = shares->refused >> WINDOW_SHARES_KINDS & 1;
+        return error_fold(r);
+}
+
+static void end_rows(Aggregator *aggregator, WindowShares *shares) {
+        window_shares_end(shares, aggregator->window, wait_spread_fill(&aggregator->waits));
+}
+
 static int add(Aggregator *aggregator, const Program *program, const Sample *sample,
                enum abi_stack_end *endp, bool *is_latep) {
         bool is_fine = sample->header->kind == ABI_KIND_FINE;
         WindowShares *shares = is_fine ? &aggregator->fine_shares : &aggregator->shares;
-        int r = window_shares_begin(shares, aggregator->window, program->process);
+        int r = begin_rows(aggregator, shares, program);
 
         if (r)
                 return error_fold(r);
         r = add_tick(aggregator, program, sample, endp, is_latep);
-        window_shares_end(shares, aggregator->window);
+        end_rows(aggregator, shares);
         return r;
 }
 
@@ -441,12 +453,12 @@ static int add_parts(Aggregator *aggregator, const Program *program, Sample *sam
 
 static int add_wait(Aggregator *aggregator, const Program *program, Sample *sample, const char *reason,
                     const WaitTimes *times) {
-        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+        int r = begin_rows(aggregator, &aggregator->shares, program);
 
         if (r)
                 return error_fold(r);
         r = add_parts(aggregator, program, sample, reason, times);
-        window_shares_end(&aggregator->shares, aggregator->window);
+        end_rows(aggregator, &aggregator->shares);
         return r;
 }
 
@@ -566,12 +578,12 @@ static int add_goroutines(Aggregator *aggregator, const Program *program, const 
 }
 
 int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
-        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+        int r = begin_rows(aggregator, &aggregator->shares, program);
 
         if (r)
                 return error_fold(r);
         r = add_goroutines(aggregator, program, raw, n);
-        window_shares_end(&aggregator->shares, aggregator->window);
+        end_rows(aggregator, &aggregator->shares);
         return r;
 }
 
@@ -597,12 +609,12 @@ static int add_suspended(Aggregator *aggregator, const Program *program, const S
 int aggregator_add_suspended(Aggregator *aggregator, const Program *program,
                              const SampleCoroutine *coroutine, uint64_t address, uint64_t value_ns,
                              uint64_t time_ns) {
-        int r = window_shares_begin(&aggregator->shares, aggregator->window, program->process);
+        int r = begin_rows(aggregator, &aggregator->shares, program);
 
         if (r)
                 return error_fold(r);
         r = add_suspended(aggregator, program, coroutine, address, value_ns, time_ns);
-        window_shares_end(&aggregator->shares, aggregator->window);
+        end_rows(aggregator, &aggregator->shares);
         return r;
 }
 

@@ -50,6 +50,10 @@ void wait_spread_deinit(WaitSpread *spread) {
         *spread = (WaitSpread){ 0 };
 }
 
+uint32_t wait_spread_fill(const WaitSpread *spread) {
+        return spread->kinds.n_items * (WINDOW_FILL_MAX / WAIT_SPREAD_MAX_KINDS);
+}
+
 /* Return: 0, 1 = too many, -ENOMEM. */
 static int find_kind(WaitSpread *spread, const WaitKind *kind, WaitSpreadKind **sump) {
         uint32_t n = spread->kinds.n_items, number;
@@ -57,10 +61,11 @@ static int find_kind(WaitSpread *spread, const WaitKind *kind, WaitSpreadKind **
 
         if (r)
                 return r;
-        r = intern_add(&spread->kinds, kind, sizeof(*kind), &number);
+        r = spread->is_closed ? intern_find(&spread->kinds, kind, sizeof(*kind), &number)
+                              : intern_add(&spread->kinds, kind, sizeof(*kind), &number);
         if (r < 0)
                 return error_fold(r);
-        if (r == INTERN_E_FULL)
+        if (spread->is_closed ? r : r == INTERN_E_FULL)
                 return 1;
         if (number == n)
                 spread->sums[n] = (WaitSpreadKind){ .first_walk = NO_WALK, .profile = kind->profile,

@@ -9,6 +9,7 @@
  * nothing.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "border/offcpu_abi.h"
@@ -40,10 +41,14 @@ typedef struct WaitSpread {
         uint32_t sums_size;
         WaitSpreadWalk *walks;
         uint32_t n_walks, walks_size;
+        bool is_closed;                 /* set from outside: no kind that is new has room for now */
 } WaitSpread;
 
 void wait_spread_init(WaitSpread *spread);
 void wait_spread_deinit(WaitSpread *spread);
+
+/* How full the table of kinds is, of WINDOW_FILL_MAX. */
+uint32_t wait_spread_fill(const WaitSpread *spread);
 
 /*
  * A wait that was walked is in sample @sample of the kind's profile. @estimate_ns: what it stands for beside

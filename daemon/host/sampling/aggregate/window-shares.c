@@ -37,11 +37,11 @@ struct WindowHolder {
         uint32_t pid;
         uint64_t start_time_ns;
         ShareOwner owner;               /* group 0 = not read yet */
-        HolderPart parts[WINDOW_N_PARTS];
+        HolderPart parts[WINDOW_SHARES_N_PARTS];
 };
 
 static void release(WindowShares *shares, WindowHolder *holder) {
-        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+        for (size_t i = 0; i < WINDOW_SHARES_N_PARTS; i++)
                 if (holder->parts[i].share)
                         share_release(&shares->parts[i], holder->parts[i].share,
                                       holder->parts[i].n_counted + 1);
@@ -62,7 +62,7 @@ void window_shares_reset(WindowShares *shares) {
 
 void window_shares_deinit(WindowShares *shares) {
         window_shares_reset(shares);
-        for (size_t i = 0; i < WINDOW_N_PARTS; i++)
+        for (size_t i = 0; i < WINDOW_SHARES_N_PARTS; i++)
                 shares_deinit(&shares->parts[i]);
 }
 
@@ -128,14 +128,22 @@ static int judge(WindowShares *shares, WindowHolder *holder, size_t part, uint32
         return 0;
 }
 
+/* How full a part is. Of the memory that is what is taken. */
+static uint32_t fill_of(const WindowShares *shares, size_t part) {
+        const WindowFill *fill = &shares->before;
+
+        if (part == WINDOW_SHARES_KINDS)
+                return shares->kinds_before;
+        return part == WINDOW_MEMORY ? fill->memory : fill->parts[part];
+}
+
 /* *refusedp: parts that it may not add to. */
 static int judge_all(WindowShares *shares, WindowHolder *holder, uint32_t *refusedp) {
         const uint32_t max = shares->of_half ? WINDOW_FILL_MAX / 2 : WINDOW_FILL_MAX;
-        const WindowFill *fill = &shares->before;
         int r = 0;
 
-        for (size_t i = 0; i < WINDOW_N_PARTS && !r; i++) {
-                uint32_t n = i == WINDOW_MEMORY ? fill->memory : fill->parts[i];
+        for (size_t i = 0; i < WINDOW_SHARES_N_PARTS && !r; i++) {
+                uint32_t n = fill_of(shares, i);
                 bool may_add = n < max;
 
                 if (may_add && n >= max / 4 * 3)
@@ -147,7 +155,7 @@ static int judge_all(WindowShares *shares, WindowHolder *holder, uint32_t *refus
         return r;
 }
 
-int window_shares_begin(WindowShares *shares, Window *window, const Process *process) {
+int window_shares_begin(WindowShares *shares, Window *window, uint32_t kinds, const Process *process) {
         WindowHolder *holder = hashmap_get(&shares->holders, process->generation);
         uint32_t refused = 0;
         int r;
@@ -165,20 +173,23 @@ int window_shares_begin(WindowShares *shares, Window *window, const Process *pro
                 }
         }
         window_fill(window, &shares->before);
+        shares->kinds_before = kinds;
         r = judge_all(shares, holder, &refused);
         if (r)
                 return error_fold(r);
-        window_refuse_rows(window, refused);
+        window_refuse_rows(window, refused & ((1u << WINDOW_N_PARTS) - 1));
+        shares->refused = refused;
         shares->filling = holder;
         return 0;
 }
 
-void window_shares_end(WindowShares *shares, Window *window) {
+void window_shares_end(WindowShares *shares, Window *window, uint32_t kinds) {
         WindowFill fill;
 
         window_fill(window, &fill);
         for (size_t i = 0; i < WINDOW_N_PARTS; i++)
                 shares->filling->parts[i].n += fill.parts[i] - shares->before.parts[i];
+        shares->filling->parts[WINDOW_SHARES_KINDS].n += kinds - shares->kinds_before;
         shares->filling = NULL;
         window_refuse_rows(window, 0);
 }

@@ -24,6 +24,7 @@ import unix_http
 from dump import Dump
 
 LONG_HOLDS = 200        # threads: a look lists 32
+CROWD_NAPS = 100        # threads that sleep 1 to 6 ms each, of which some 80 are due at a look
 HOLDS = 8300            # threads: more than there are places for stacks of waits, 8,192
 NAPS = 17_000           # sums: more than there is room for, 16,384
 ZOMBIES = 4200          # more than are remembered until they are reaped, 4,096
@@ -98,6 +99,23 @@ class Caps(groups.Neighbours):
         run.stop()
         for child in crowd, napper:
             child.kill()
+
+    def test_long_waits_that_begin_again_and_again(self):
+        """At each look more of the crowd's are due than it lists."""
+        for title, attacker, honest in self.places():
+            with self.subTest(title):
+                run, value = self.start_daemon("--off-cpu", "--off-cpu-walks", "0", "--off-cpu-max-switches", "0",
+                                               "--off-cpu-long-wait", "3ms")
+                crowd = self.child(attacker, "hostile", "sleepers", CROWD_NAPS)
+                tap.wait_until(lambda: value("spanprof_wait_long_walks_total", outcome="given") >= CROWD_NAPS,
+                               "stacks of the crowd")
+                napper = self.child(honest, "waits", "/dev/null", stdin=subprocess.PIPE)
+                self.wait_for(run, lambda samples: self.tell(napper, "slow") and
+                              sum(bool(wait.frames) for wait in self.waits(samples, napper)) >= 2,
+                              "stacks of its long waits")
+                run.stop()
+                for child in crowd, napper:
+                    child.kill()
 
     def test_sums_of_waits(self):
         """While the daemon stands still, a process has more of them than there is room for."""

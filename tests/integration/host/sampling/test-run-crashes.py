@@ -9,6 +9,7 @@ import os
 import pathlib
 import platform
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ WITH_CORE = SENT[:10]           # delivered as they are; others as SIGKILL, with
 OPTIONS = ("--comm", "victim-crash", "--crashes", "--symbols=local", "--frequency", 199)
 N_STORM = 100
 LIMIT = 64 << 20        # bytes of memory
-BUDGET = 16             # crashes that a CPU tells of in a second
+BUDGET = 16             # crashes of a control group that a CPU tells of in a second
 
 
 class Crashes(session.NamingCase):
@@ -264,6 +265,30 @@ class Crashes(session.NamingCase):
         self.assertEqual(told + over, N_STORM)
         self.assertGreaterEqual(told, BUDGET)
         self.assertEqual(result.counter("lost_total", "ring_full"), 0)
+
+    def test_a_storm_of_another_user_takes_no_stack(self):
+        """All on one CPU. Whether it is in the second of the storm does not matter: it has its stack in any."""
+        folder = self.directory()
+        folder.chmod(0o755)
+        program = shutil.copy(tap.VICTIMS / "victim-crash", folder)
+
+        def begin(user):
+            return self.spawn([program, "rest"], stdin=subprocess.PIPE,
+                              preexec_fn=lambda: (self.no_core(), groups.become(user)))
+
+        run, wait = self.start_counted(*OPTIONS)
+        honest = begin(groups.HONEST)
+        run.wait_events(1, honest.pid)
+        crowd = [begin(groups.ATTACKER) for _ in range(N_STORM)]
+        wait(N_STORM + 1, "spanprof_targets")
+        for child in *crowd, honest:
+            self.order(child, "null")
+        for child in *crowd, honest:
+            child.wait()
+        result = run.stop()
+        self.assertEqual(result.counter("crashes_total", "seen"), N_STORM + 1)
+        (sample,) = [sample for sample in result.crashes if sample.resource["process.pid"] == honest.pid]
+        self.whole(sample)
 
 
 tap.main()

@@ -6,6 +6,7 @@
 
 #include "core/base/util/stat.h"
 #include "host/sampling/aggregate/aggregate.h"
+#include "host/sampling/aggregate/wait-spread.h"
 #include "stat-reset.h"
 
 enum { START_NS = 1000 };
@@ -799,6 +800,47 @@ Test(aggregate, a_process_that_fills_the_table_of_values_leaves_room_for_others)
         cr_assert_eq(window_n_profiles(window), 2);
         window_get_sample(window, 1, 0, &row);
         cr_assert_str_eq(text(window, attribute(window, row.attributes, "k00")->string), "plain");
+        window_free(window);
+        bench_deinit(&bench);
+}
+
+/* A sleep of thread @tid; with a weight it was walked, and is in a stack of one frame. */
+static int add_sleep(Bench *bench, uint32_t tid, uint64_t ns, uint32_t weight) {
+        static const uint64_t user[] = { 0x401000 };
+        const struct abi_waker nobody = { .kind = WAKER_UNKNOWN };
+        const WaitTimes times = { .blocked_ns = ns, .end_ns = START_NS + 600, .weight = weight,
+                                  .waker = &nobody };
+        const Program program = { &bench->process, &bench->publication };
+        struct abi_sample header = sample(START_NS + 1);
+        Sample wait = { .header = &header, .user = user };
+
+        header.kind = ABI_KIND_OFF_CPU;
+        header.tid = tid;
+        header.n_user = weight != 0;
+        return aggregator_add_wait(bench->aggregator, &program, &wait, "sleep", &times);
+}
+
+/* Waits that were not drawn are in the stacks of those that were, or in none where their kind has no room. */
+Test(aggregate, a_process_with_waits_of_all_kinds_leaves_others_their_stacks) {
+        const uint32_t nobody = 1 << 30;        /* one that lives could have the owner of this one */
+        WindowSample row;
+        Window *window;
+        Bench bench;
+
+        bench_init(&bench);
+        bench.process.pid = nobody;
+        for (uint32_t tid = 1; tid <= WAIT_SPREAD_MAX_KINDS; tid++)
+                cr_assert_eq(add_sleep(&bench, tid, 1, 0), 0);
+        bench.process.pid = (uint32_t)getpid();
+        bench.process.generation = 2;
+        cr_assert_eq(add_sleep(&bench, 1, 10, 4 * WAIT_WEIGHT_ONE), 0);
+        cr_assert_eq(add_sleep(&bench, 1, 30, 0), 0);
+        window = rotate(&bench, 5000);
+        cr_assert_eq(window_n_profiles(window), 2);
+        cr_assert_eq(window_get_profile(window, 1)->n_samples, 1, "one with a stack, and none without");
+        window_get_sample(window, 1, 0, &row);
+        cr_expect_neq(row.stack, 0);
+        cr_expect_eq(row.value, 40);
         window_free(window);
         bench_deinit(&bench);
 }

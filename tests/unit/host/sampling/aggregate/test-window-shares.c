@@ -82,9 +82,9 @@ static uint32_t add(Bench *bench, const Process *process, AddRow add_row, uint32
         for (uint32_t i = number; i < number + n; i++) {
                 int r;
 
-                cr_assert_eq(window_shares_begin(&bench->shares, bench->window, process), 0);
+                cr_assert_eq(window_shares_begin(&bench->shares, bench->window, 0, process), 0);
                 r = add_row(bench->window, process->pid, i);
-                window_shares_end(&bench->shares, bench->window);
+                window_shares_end(&bench->shares, bench->window, 0);
                 cr_assert(!r || r == WINDOW_E_FULL);
                 n_added += !r;
         }
