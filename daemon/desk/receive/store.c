@@ -178,10 +178,11 @@ const char *store_problem(void) {
 /*
  * Whether a file in the store is a request, or what a killed receiver was writing (outfile_open_temporary()).
  */
-static bool is_ours(const char *name) {
+static bool is_ours(const char *name, bool is_directory) {
         uint64_t number;
 
-        return !parse_name(name, &number) || !strncmp(name, ".spanprof-", strlen(".spanprof-"));
+        return !is_directory &&
+                (!parse_name(name, &number) || !strncmp(name, ".spanprof-", strlen(".spanprof-")));
 }
 
 int store_give(const char *path, uint32_t uid, uint32_t gid) {

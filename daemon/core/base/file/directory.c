@@ -28,12 +28,14 @@ bool directory_next_number(DIR *dir, uint32_t *numberp) {
 }
 
 /* A file with two names may be another one's, too. */
-static int check_ours(int fd, const char *name, bool (*is_ours)(const char *name)) {
+static int check_ours(int fd, const char *name, bool (*is_ours)(const char *name, bool is_directory)) {
         struct stat st;
 
         if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : -errno;
-        return S_ISREG(st.st_mode) && st.st_nlink == 1 && is_ours(name) ? 0 : DIRECTORY_E_FOREIGN;
+        if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || st.st_nlink != 1))
+                return DIRECTORY_E_FOREIGN;
+        return is_ours(name, S_ISDIR(st.st_mode)) ? 0 : DIRECTORY_E_FOREIGN;
 }
 
 static int give_file(int fd, const char *name, uid_t uid, gid_t gid) {
@@ -44,7 +46,7 @@ typedef struct Gift {
         int fd;
         uid_t uid;
         gid_t gid;
-        bool (*is_ours)(const char *name);
+        bool (*is_ours)(const char *name, bool is_directory);
 } Gift;
 
 /* Looks at each file, or with @give gives it. */
@@ -62,7 +64,8 @@ static int each(const Gift *gift, bool give) {
         return r;
 }
 
-int directory_give(const char *path, uid_t uid, gid_t gid, bool (*is_ours)(const char *name)) {
+int directory_give(const char *path, uid_t uid, gid_t gid,
+                   bool (*is_ours)(const char *name, bool is_directory)) {
         _cleanup_(closep) int fd = -1;
         Gift gift = { .uid = uid, .gid = gid, .is_ours = is_ours };
         struct stat st;

@@ -108,10 +108,10 @@ static int cache_path(const char *directory, char **pathp) {
         return r < 0 ? error_origin(-ENOMEM) : 0;
 }
 
-static bool is_ours(const char *name) {
+static bool is_ours(const char *name, bool is_directory) {
         size_t n = strspn(name, "0123456789abcdef");
 
-        return n >= MIN_ID && (!name[n] || !strcmp(name + n, SUFFIX_NONE));
+        return !is_directory && n >= MIN_ID && (!name[n] || !strcmp(name + n, SUFFIX_NONE));
 }
 
 int debuginfod_give(uint32_t uid, uint32_t gid, char **pathp) {

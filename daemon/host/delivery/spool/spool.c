@@ -322,8 +322,12 @@ static int take_lock(Spool *spool, SpoolProblem *problem) {
         return SPOOL_E_LOCKED;
 }
 
-static bool is_ours(const char *name) {
+static bool is_ours(const char *name, bool is_directory) {
         SpoolEntry entry;
+
+        /* "rows": tables of unwind rows (host/sampling/unwind/tables/row-cache.h) */
+        if (is_directory)
+                return !strcmp(name, SPOOL_DEAD_LETTERS) || !strcmp(name, "rows");
 
         /* "uploads": what is known of symbols that were uploaded (host/naming/upload-state.h) */
         if (!strcmp(name, "uploads") || !strcmp(name, "uploads.new"))
@@ -331,21 +335,20 @@ static bool is_ours(const char *name) {
         /* sketches of builds (host/service/watch/watch.h) */
         if (!strcmp(name, "watch") || !strcmp(name, "watch.new"))
                 return true;
-        if (!strcmp(name, "lock") || !strcmp(name, TEMPORARY) || !strcmp(name, SPOOL_DEAD_LETTERS) ||
-            !strcmp(name, SPOOL_RETRY_LOCK))
+        if (!strcmp(name, "lock") || !strcmp(name, TEMPORARY) || !strcmp(name, SPOOL_RETRY_LOCK))
                 return true;
         return is_aside(name) || !parse_name(name, &entry);
 }
 
 int spool_give(const char *path, uint32_t uid, uint32_t gid) {
         _cleanup_(freep) char *dead = NULL;
-        int r = directory_give(path, uid, gid, is_ours);
+        int r = 0;
 
-        if (r)
-                return r;
         if (asprintf(&dead, "%s/" SPOOL_DEAD_LETTERS, path) < 0)
                 return error_origin(-ENOMEM);
-        return access(dead, F_OK) < 0 ? 0 : directory_give(dead, uid, gid, is_ours);
+        if (!access(dead, F_OK))
+                r = directory_give(dead, uid, gid, is_ours);
+        return r ?: directory_give(path, uid, gid, is_ours);
 }
 
 int spool_new(Spool **spoolp, const char *path, const SpoolLimits *limits, bool read_only,

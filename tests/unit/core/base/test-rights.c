@@ -129,8 +129,8 @@ Test(rights, what_was_not_held_is_not_had_by_asking) {
 
 /* ---- what is given away ---- */
 
-static bool is_ours(const char *name) {
-        return !strncmp(name, "our-", 4);
+static bool is_ours(const char *name, bool is_directory) {
+        return !strncmp(name, is_directory ? "room-" : "our-", is_directory ? 5 : 4);
 }
 
 static int give(const char *name) {
@@ -148,10 +148,11 @@ Test(rights, a_directory_is_made_and_given_and_one_with_our_files_too) {
         need_root();
         cr_assert_eq(give("new"), 0);
         cr_assert_eq(owner("new"), STRANGER);
-        cr_assert_eq(shell("mkdir -m 700 old && touch old/our-1 old/our-2"), 0);
+        cr_assert_eq(shell("mkdir -m 700 old && touch old/our-1 old/our-2 && mkdir old/room-1 && touch old/room-1/x"), 0);
         cr_assert_eq(give("old"), 0);
         cr_assert(owner("old") == STRANGER && owner("old/our-1") == STRANGER &&
                   owner("old/our-2") == STRANGER);
+        cr_assert(owner("old/room-1") == STRANGER && owner("old/room-1/x") == 0, "itself alone");
         cr_assert_eq(give("old"), 0, "again");
         cr_assert_eq(give("no/such/parent"), 0, "for who needs it to say");
 }
