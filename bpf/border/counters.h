@@ -459,6 +459,14 @@
                 "files without users that a process has mapped again: their rows were still there") \
         X(UNWIND_TABLES_EVICTED, "unwind_tables_total", "result=\"evicted\"", \
                 "tables without users that made room for others") \
+        X(UNWIND_CACHE_FOUND, "unwind_cache_total", "result=\"found\"", \
+                "files whose rows an earlier daemon has kept") \
+        X(UNWIND_CACHE_NEW, "unwind_cache_total", "result=\"new\"", \
+                "files of which nothing was kept, or that have changed") \
+        X(UNWIND_CACHE_DROPPED, "unwind_cache_total", "result=\"dropped\"", \
+                "kept rows that made no sense: they were removed") \
+        X(UNWIND_CACHE_FAILED, "unwind_cache_total", "result=\"failed\"", \
+                "rows that could not be kept, or whose disk did not answer") \
         X(UNWIND_ENTRIES_BAD, "unwind_entries_bad_total", "", \
                 "functions whose call frame information is bad") \
         X(UNWIND_CODE_DERIVED, "unwind_code_bytes_total", "rows=\"derived\"", \

@@ -20,6 +20,7 @@
 #include "host/service/limits/group-limit.h"
 #include "host/service/recorder/recorder.h"
 #include "host/service/watch/watch.h"
+#include "host/sampling/unwind/tables/row-cache.h"
 #include "host/service/run/daemon.h"
 #include "host/service/run/demotion.h"
 #include "host/service/control/self.h"
@@ -168,6 +169,8 @@ static int run_confined(Cli *cli, EventOpener *opener) {
         r = run_all(&run);
         recorder_free(run.totals.recorder);
         watch_free(run.totals.watch);
+        row_cache_free(run.totals.rows);
+        free(run.totals.rows_path);
         if (r == DAEMON_E_UNUSABLE)
                 return STATUS_CONFIG;
         if (r < 0)

@@ -25,7 +25,7 @@ enum {
         DEFAULT_MAX_JOBS = 256,
         MAX_STUCK = 4,
         STACK_BYTES = 1 << 20,
-        NICE = 10,                      /* services go first */
+        NICE = 10,
 };
 
 typedef struct JobList {
@@ -110,7 +110,7 @@ static void destroy_lane(void *lane) {
 static int start_lane(Worker *worker) {
         Lane *lane = calloc(1, sizeof(*lane));
         const ThreadConfig config = { .name = worker->config.name,
-                                      .nice = NICE,
+                                      .nice = worker->config.nice ?: NICE,
                                       .stack_bytes = STACK_BYTES,
                                       .run = run_lane,
                                       .destroy = destroy_lane,

@@ -45,6 +45,7 @@ typedef struct WorkerConfig {
         void *userdata;                 /* for callbacks; lives longer */
         uint32_t max_jobs;              /* jobs that may wait; 0 = 256 */
         uint64_t time_limit_ns;           /* for one job; 0 = 10 s */
+        int nice;                       /* of its threads; 0 = 10: services go first */
 } WorkerConfig;
 
 typedef struct Worker Worker;

@@ -34,6 +34,7 @@
 #include "host/service/run/kernel-files.h"
 
 typedef struct Daemon Daemon;
+typedef struct RowCache RowCache;      /* host/sampling/unwind/tables/row-cache.h */
 
 enum {
         _DAEMON_E_SUCCESS,
@@ -76,6 +77,8 @@ typedef struct DaemonTotals {
         Zygotes *zygotes;
         /* the same of a desk, for recordings of JVMs alone: it reads all else itself; NULL = none */
         Zygotes *desk_zygotes;
+        RowCache *rows;                 /* owned, as the next; NULL = none */
+        char *rows_path;                /* … directory of the spool that it lies beside */
         EventOpener *opener;            /* borrowed; NULL = none */
         ControlServers *servers;        /* borrowed; NULL with a sink alone */
         Recorder *recorder;             /* the flight recorder; NULL = there is none */

@@ -7,12 +7,17 @@
 
 #include "host/service/run/stages.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/log.h"
 #include "core/base/util/stat.h"
+#include "host/sampling/unwind/tables/row-cache.h"
 #include "host/service/run/daemon-flow.h"
 
 #define TABLES_FIRST_NS (500 * NS_PER_MS)
@@ -71,6 +76,28 @@ static int on_tables_ready(sd_event_source *source, int fd, uint32_t events, voi
         return daemon_step_tables(userdata);
 }
 
+/* Return: 0, also without one; -ENOMEM. */
+static int open_cache(Daemon *daemon) {
+        const char *path = daemon->sink ? "" : daemon->config->spool.directory;
+        DaemonTotals *totals = daemon->totals;
+        int r;
+
+        if (totals->rows && !strcmp(totals->rows_path, path))
+                return 0;
+        totals->rows = row_cache_free(totals->rows);
+        free(totals->rows_path);
+        totals->rows_path = NULL;
+        if (!*path || !totals->zygotes)
+                return 0;
+        totals->rows_path = strdup(path);
+        r = totals->rows_path ? row_cache_new(&totals->rows, path) : error_origin(-ENOMEM);
+        if (r && r != -ENOMEM)
+                log_notice("unwind rows are not kept for the next start: %s",
+                           r == ROW_CACHE_E_LOCKED ? "another spanprof has the directory"
+                                                   : strerror(r < 0 ? -r : errno));
+        return r == -ENOMEM ? r : 0;
+}
+
 /* Table jobs have the lowest priority: samples, windows and the exporter go first. */
 static int make(Daemon *daemon) {
         uint64_t spare = group_limit_spare(&daemon->limits.group);
@@ -83,8 +110,11 @@ static int make(Daemon *daemon) {
                 .max_idle_bytes = daemon->sink ? IDLE_BYTES : 0,
                 .max_idle_waiting = daemon->sink ? IDLE_WAITING : 0,
         };
-        int r = tables_new(&daemon->stages.tables, &tables);
+        int r = open_cache(daemon);
 
+        tables.cache = daemon->totals->rows;
+        if (!r)
+                r = tables_new(&daemon->stages.tables, &tables);
         if (r)
                 return error_fold(r);
         r = sd_event_add_defer(daemon->loop.event, &daemon->loop.tables_work, on_tables_work, daemon);

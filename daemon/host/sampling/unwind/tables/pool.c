@@ -202,7 +202,7 @@ int pool_new(Pool **poolp, const PoolConfig *config) {
         pool->n_free_slots = config->n_slots;
         r = publisher_new(&pool->publisher, config->array_fd, config->n_slots);
         if (!r)
-                r = table_queue_init(&pool->queue, config->zygotes);
+                r = table_queue_init(&pool->queue, config->zygotes, config->cache);
         pool->queue.shares = &pool->shares;
         if (!r)
                 r = open_epoll(pool);
@@ -652,7 +652,7 @@ static void take_table(Pool *pool, TableResult *result) {
                 give_up(pool, table, why_none(result->result));
         else
                 publish(pool, table, &result->table);
-        table_deinit(&result->table);
+        table_queue_keep(&pool->queue, result);
 }
 
 typedef int (*QueueStep)(TableQueue *queue, uint64_t budget, TableResult *result);
@@ -669,12 +669,14 @@ static int step_queue(Pool *pool, uint64_t budget, QueueStep step) {
 }
 
 int pool_step(Pool *pool, uint64_t budget) {
-        int here, workers;
+        static const QueueStep steps[] = { table_queue_step_here, table_queue_step_cache,
+                                           table_queue_step_workers };
+        int r = 0;
 
         take_results(pool);
-        here = step_queue(pool, budget, table_queue_step_here);
-        workers = here < 0 ? here : step_queue(pool, budget, table_queue_step_workers);
-        return workers < 0 ? workers : here ?: workers;
+        for (size_t i = 0; i < ARRAY_SIZE(steps) && r >= 0; i++)
+                r = step_queue(pool, budget, steps[i]) ?: r;
+        return r;
 }
 
 void pool_want(Pool *pool, uint64_t object_id) {

@@ -66,6 +66,7 @@ typedef struct PoolConfig {
         size_t max_idle_bytes;          /* bytes of tables without users */
         uint32_t max_idle_waiting;      /* files whose last user went before their turn came; 0 = 64 */
         Zygotes *zygotes;               /* start workers that read the files; borrowed; NULL = read here */
+        RowCache *cache;                /* borrowed; NULL = none */
 } PoolConfig;
 
 enum {

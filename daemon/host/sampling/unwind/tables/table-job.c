@@ -115,6 +115,26 @@ bool table_job_check_answer(const TableJobAnswer *answer, const TableLimits *lim
         return answer->size > 0 && answer->size <= limits->max_bytes && answer->size % UNWIND_BLOCK_SIZE == 0;
 }
 
+TableJobAnswer table_job_answer(int result, const Table *table) {
+        if (result)
+                return (TableJobAnswer){ .magic = TABLE_JOB_MAGIC, .result = result };
+        return (TableJobAnswer){ .magic = TABLE_JOB_MAGIC,
+                                 .size = table->size,
+                                 .text_low = table->text_low,
+                                 .text_high = table->text_high,
+                                 .n_rows = table->n_rows,
+                                 .counts = table->counts };
+}
+
+Table table_job_table(const TableJobAnswer *answer, uint8_t *data) {
+        return (Table){ .data = data,
+                        .size = answer->size,
+                        .text_low = answer->text_low,
+                        .text_high = answer->text_high,
+                        .n_rows = answer->n_rows,
+                        .counts = answer->counts };
+}
+
 static bool is_sound(const void *answer, const void *request) {
         const TableJobRequest *asked = request;
 
@@ -163,22 +183,14 @@ static int refuse(TableJob *job) {
 }
 
 static int finish(TableJob *job, Table *tablep) {
-        const TableJobAnswer *answer = &job->answer;
-
-        *tablep = (Table){ .data = take(job->data),
-                           .size = answer->size,
-                           .text_low = answer->text_low,
-                           .text_high = answer->text_high,
-                           .n_rows = answer->n_rows,
-                           .counts = answer->counts };
+        *tablep = table_job_table(&job->answer, take(job->data));
         helper_done(job->helper, false);
         return end(job, 0);
 }
 
 /* Checks a table that has arrived as a whole, in steps, as it was made in steps. */
 static int check(TableJob *job, uint64_t budget, Table *tablep) {
-        Table table = { .data = job->data, .size = job->answer.size, .text_low = job->answer.text_low,
-                        .text_high = job->answer.text_high };
+        const Table table = table_job_table(&job->answer, job->data);
         int r = table_check(&job->check, &table, budget);
 
         if (r == TABLE_CHECK_E_AGAIN)
@@ -325,17 +337,11 @@ void table_job_serve(int socket, int fd, const TableJobRequest *request) {
         const TableLimits limits = { .max_functions = request->max_functions,
                                      .max_bytes = request->max_bytes,
                                      .max_scan = MAX_SCAN };
-        TableJobAnswer answer = { .magic = TABLE_JOB_MAGIC };
         Table table = { 0 };
+        const TableJobAnswer answer = table_job_answer(make(fd, &limits, &table), &table);
 
-        answer.result = make(fd, &limits, &table);
         if (answer.result < 0)
                 return;
-        answer.size = table.size;
-        answer.text_low = table.text_low;
-        answer.text_high = table.text_high;
-        answer.n_rows = table.n_rows;
-        answer.counts = table.counts;
         if (channel_send(socket, &answer, sizeof(answer), -1) == 0)
                 channel_send(socket, table.data, table.size, -1);
 }

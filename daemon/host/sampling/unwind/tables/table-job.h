@@ -71,6 +71,10 @@ int table_job_step(TableJob *job, uint64_t budget, Table *tablep);
 /* Pure. Whether an answer is sound, for a request with these limits. */
 bool table_job_check_answer(const TableJobAnswer *answer, const TableLimits *limits);
 
+/* Pure. The head of an answer, and back: @data is that of the table. @table: counts with @result 0 alone. */
+TableJobAnswer table_job_answer(int result, const Table *table);
+Table table_job_table(const TableJobAnswer *answer, uint8_t *data);
+
 /* ---- several tables at the same time ---- */
 
 /* Files that are read at the same time: more than most machines have processors to spare. */

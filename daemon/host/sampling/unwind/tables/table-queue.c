@@ -8,10 +8,12 @@
 #include "host/sampling/unwind/tables/table-queue.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "core/base/data/list.h"
+#include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 
 /*
@@ -20,12 +22,13 @@
  */
 enum { MAX_SCAN_HERE = 16 << 20 };
 
-int table_queue_init(TableQueue *queue, Zygotes *zygotes) {
+int table_queue_init(TableQueue *queue, Zygotes *zygotes, RowCache *cache) {
         int r;
 
         *queue = (TableQueue){ 0 };
         if (!zygotes)
                 return 0;
+        queue->cache = cache;
         r = table_jobs_new(&queue->jobs, zygotes);
         return r ? error_fold(r) : 0;
 }
@@ -33,12 +36,16 @@ int table_queue_init(TableQueue *queue, Zygotes *zygotes) {
 void table_queue_deinit(TableQueue *queue) {
         table_builder_free(queue->builder);
         table_jobs_free(queue->jobs);
+        if (queue->cache)
+                row_cache_forget(queue->cache);
         *queue = (TableQueue){ 0 };
 }
 
 int table_queue_poll(const TableQueue *queue, int epoll_fd) {
         struct epoll_event event = { .events = EPOLLIN };
 
+        if (queue->cache && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, row_cache_fd(queue->cache), &event) < 0)
+                return error_origin(-errno);
         for (int i = 0; queue->jobs && i < TABLE_JOBS_N; i++)
                 if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, table_jobs_fd(queue->jobs, i), &event) < 0)
                         return error_origin(-errno);
@@ -46,6 +53,7 @@ int table_queue_poll(const TableQueue *queue, int epoll_fd) {
 }
 
 void table_queue_add(TableQueue *queue, TableRequest *request) {
+        request->is_new = false;
         list_append(queue, request);
         queue->n++;
 }
@@ -57,8 +65,21 @@ void table_queue_remove(TableQueue *queue, TableRequest *request) {
         request->fd = -1;
 }
 
+static RowKey key_of(const TableRequest *request) {
+        return row_key_read(request->fd, clock_read_ns(CLOCK_REALTIME));
+}
+
+/* The file as a worker has read it is the one that was asked for. */
+static bool is_same(const TableRequest *request) {
+        const RowKey now = key_of(request);
+
+        return row_key_is_kept(&request->key) && !memcmp(&now, &request->key, sizeof(now));
+}
+
 /* @r: code of the builder or of the worker. */
 static void end(TableQueue *queue, TableRequest *request, int r, TableResult *result) {
+        if (request->is_new && is_same(request))
+                result->key = request->key;
         request->is_in_work = false;
         table_queue_remove(queue, request);
         result->request = request;
@@ -78,12 +99,23 @@ static bool goes_before(const TableRequest *a, const TableRequest *b) {
         return a->share && b->share && share_compare_process_turns(a->share, b->share) < 0;
 }
 
-/* A worker needs a file; @is_here: requests without one, or all if there are no workers. */
-static TableRequest *find_next(const TableQueue *queue, bool is_here, bool is_slow) {
+typedef enum Maker {
+        MAKER_HERE,                     /* requests without a file, or all if there are no workers */
+        MAKER_CACHE,
+        MAKER_WORKER,
+} Maker;
+
+static Maker maker_of(const TableQueue *queue, const TableRequest *request) {
+        if (request->image || !queue->jobs)
+                return MAKER_HERE;
+        return queue->cache && !request->is_new ? MAKER_CACHE : MAKER_WORKER;
+}
+
+static TableRequest *find_next(const TableQueue *queue, Maker maker, bool is_slow) {
         TableRequest *best = NULL;
 
         for (TableRequest *request = queue->first; request; request = request->next)
-                if (!request->is_in_work && (request->image || !queue->jobs) == is_here &&
+                if (!request->is_in_work && maker_of(queue, request) == maker &&
                     request->is_slow == is_slow && (!best || goes_before(request, best)))
                         best = request;
         return best;
@@ -111,7 +143,7 @@ static int begin(TableQueue *queue, TableRequest *request) {
 }
 
 int table_queue_step_here(TableQueue *queue, uint64_t budget, TableResult *result) {
-        TableRequest *request = queue->building ?: find_next(queue, true, false);
+        TableRequest *request = queue->building ?: find_next(queue, MAKER_HERE, false);
         int r = 0;
 
         if (!request)
@@ -130,13 +162,54 @@ int table_queue_step_here(TableQueue *queue, uint64_t budget, TableResult *resul
         return TABLE_QUEUE_E_AGAIN;
 }
 
+/* ---- from before ---- */
+
+static void ask_cache(TableQueue *queue) {
+        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+        TableRequest *request;
+
+        while (row_cache_has_room(queue->cache) && (request = find_next(queue, MAKER_CACHE, false))) {
+                request->key = key_of(request);
+                request->is_in_work = row_cache_ask(queue->cache, request, &request->key, &limits);
+                request->is_new = !request->is_in_work;
+        }
+}
+
+int table_queue_step_cache(TableQueue *queue, uint64_t budget, TableResult *result) {
+        RowCacheResult known;
+
+        if (!queue->cache)
+                return 0;
+        ask_cache(queue);
+        if (!row_cache_take(queue->cache, &known))
+                return 0;
+        if (known.is_there) {
+                result->table = known.table;
+                end(queue, known.what, known.result, result);
+        } else {
+                ((TableRequest *)known.what)->is_in_work = false;
+                ((TableRequest *)known.what)->is_new = true;
+        }
+        return TABLE_QUEUE_E_AGAIN;
+}
+
+void table_queue_keep(TableQueue *queue, TableResult *result) {
+        const TableLimits limits = TABLE_LIMITS_DEFAULT;
+
+        if (queue->cache)
+                row_cache_keep(queue->cache, &result->key, &limits, result->result, &result->table);
+        else
+                table_deinit(&result->table);
+}
+
 /* ---- by workers ---- */
 
 static void ask_workers(TableQueue *queue, bool is_slow) {
         const TableLimits limits = TABLE_LIMITS_DEFAULT;
         TableRequest *request;
 
-        while (table_jobs_is_free(queue->jobs, is_slow) && (request = find_next(queue, false, is_slow)) &&
+        while (table_jobs_is_free(queue->jobs, is_slow) &&
+               (request = find_next(queue, MAKER_WORKER, is_slow)) &&
                table_jobs_begin(queue->jobs, request, request->fd, &limits, is_slow))
                 take_turn(queue, request);
 }

@@ -16,6 +16,7 @@
 
 #include "core/base/data/shares.h"
 #include "core/base/sandbox/zygotes.h"
+#include "host/sampling/unwind/tables/row-cache.h"
 #include "host/sampling/unwind/tables/table-job.h"
 #include "host/sampling/unwind/tables/table.h"
 
@@ -29,6 +30,8 @@ struct TableRequest {
         uint32_t n_users;               /* the owner keeps it up to date: most users first */
         Share *share;                   /* share whose turn it is when it is made; NULL = it is always next */
         bool is_in_work, is_slow;
+        bool is_new;                    /* not in the cache, or that was not asked */
+        RowKey key;                     /* of the file as it was before a worker had it */
         TableRequest *previous, *next;  /* in order of arrival */
 };
 
@@ -39,6 +42,7 @@ typedef struct TableQueue {
         TableRequest *building;         /* the one that `builder` works on */
         TableBuilder *builder;          /* in this process; NULL = none */
         TableJobs *jobs;                /* NULL = no workers */
+        RowCache *cache;                /* borrowed; NULL = none */
 } TableQueue;
 
 /* A request that has ended and left the queue. */
@@ -46,7 +50,8 @@ typedef struct TableResult {
         TableRequest *request;          /* NULL = none has ended in this step */
         /* 0 = `table` is filled; TABLE_E_*, TABLE_JOB_E_*, TABLE_QUEUE_E_DROPPED */
         int result;
-        Table table;                    /* the caller's, for table_deinit() */
+        Table table;                    /* the caller's, for table_queue_keep() */
+        RowKey key;                     /* of the file, if a worker has read it and the cache shall have it */
 } TableResult;
 
 enum {
@@ -55,8 +60,11 @@ enum {
         TABLE_QUEUE_E_DROPPED,          /* the file was late, and has no users left to try again for */
 };
 
-/* @zygotes: for workers, borrowed; NULL = all tables are made here. Return: 0, -errno. */
-int table_queue_init(TableQueue *queue, Zygotes *zygotes);
+/*
+ * @zygotes: for workers, borrowed; NULL = all tables are made here, and @cache counts for nothing. @cache:
+ * the same; NULL = none. Return: 0, -errno.
+ */
+int table_queue_init(TableQueue *queue, Zygotes *zygotes, RowCache *cache);
 
 /* Requests that still wait are their owners'. */
 void table_queue_deinit(TableQueue *queue);
@@ -78,3 +86,9 @@ void table_queue_remove(TableQueue *queue, TableRequest *request);
  */
 int table_queue_step_here(TableQueue *queue, uint64_t budget, TableResult *result);
 int table_queue_step_workers(TableQueue *queue, uint64_t budget, TableResult *result);
+
+/* The same of files whose table may be in the cache. */
+int table_queue_step_cache(TableQueue *queue, uint64_t budget, TableResult *result);
+
+/* The table of a result is not needed any more. */
+void table_queue_keep(TableQueue *queue, TableResult *result);

@@ -148,6 +148,7 @@ int tables_new(Tables **tablesp, const TablesConfig *config) {
                 .max_idle_bytes = config->max_idle_bytes ?: DEFAULT_MAX_IDLE_BYTES,
                 .max_idle_waiting = config->max_idle_waiting,
                 .zygotes = config->zygotes,
+                .cache = config->cache,
         };
         int r;
 

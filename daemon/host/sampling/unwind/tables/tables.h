@@ -23,6 +23,7 @@
 #include "host/sampling/process/process.h"
 
 typedef struct Tables Tables;
+typedef struct RowCache RowCache;      /* row-cache.h */
 
 enum { TABLES_MAX_BYTES = 128 << 20 };
 
@@ -36,6 +37,7 @@ typedef struct TablesConfig {
         uint32_t max_idle_waiting;      /* files that wait for their turn though no target has them; 0 = 64 */
         /* start workers that read the files; borrowed; NULL = files are read here */
         Zygotes *zygotes;
+        RowCache *cache;                /* what they made for earlier ones; borrowed; NULL = none */
 } TablesConfig;
 
 enum {
