@@ -3,7 +3,7 @@
 """What starts cost: the daemon's own, and those of other processes while it runs.
 
 usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start] [short] [programs] [parts]
-                             [idle]
+                             [idle] [known]
 
     start   daemon → ready; CPU until then; → first sample of a program that runs already; → first delivery
     short   CPU and peak memory of the daemon's cgroup beside a shell that starts one short program after the
@@ -14,6 +14,10 @@ usage: tests/bench/starts.py [--rounds N] [--seconds N] [--old SPANPROF] [start]
             told by `spanprof record` of the daemon; system calls, counted by strace. One round. The recorder's
             ticks are in these times: compare shares, and calls
     idle    CPU per minute with --all while a shell starts two programs a second
+    known   a start with --all on a host of 100 programs of /usr/bin, all with their libraries mapped:
+            → ready; → the last table of unwind rows, which comes with the first sample of its program; CPU
+            from the start until 4 s, of the daemon and of its workers. The same of the second daemon of a
+            spool, and of one that chooses none. It needs tests/bench/held.so of the build
 
 --old names another build, which takes turns with this one (SPANPROF, default ./build) in the same run. The
 rival of `short` is `perf record -a -g`, which only copies. Needs root.
@@ -28,6 +32,7 @@ import time
 import bench
 import session
 import tap
+import unix_http
 
 PERF = bench.tool("perf")
 SHORT = "while :; do /bin/true; ls /usr/lib >/dev/null; sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done"
@@ -36,6 +41,9 @@ N_FEW = 240
 BURN_S = 0.5                    # some ticks at 99 Hz
 SETTLE_S = 4                    # two full searches of this Python
 PARTS_HZ = 4999
+N_KNOWN = 100
+KNOWN_S = 4
+HELD = tap.BUILD_DIR / "tests/bench/held.so"
 SELDOM = "while :; do sleep 0.5; done"
 
 
@@ -251,6 +259,76 @@ def idle(options):
                 [[name, bench.spread(values)] for name, values in figures.items()])
 
 
+def is_program(path):
+    """Whether the dynamic linker starts it, as whoever asks: so it honours LD_PRELOAD."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_mode & 0o6000:
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return head[:5] == b"\x7fELF\x02" and b"/ld-linux" in head
+
+
+def hold_programs(b):
+    """Return: how many files their code is of."""
+    found = [path for path in sorted(pathlib.Path("/usr/bin").iterdir()) if is_program(path)]
+    environment = dict(os.environ, LD_PRELOAD=str(HELD))
+    children = [b.spawn([path], env=environment) for path in found[::max(1, len(found) // N_KNOWN)][:N_KNOWN]]
+    time.sleep(3)
+    return len({line.split()[4] for child in children
+                for line in pathlib.Path(f"/proc/{child.pid}/maps").read_text().splitlines()
+                if " r-xp " in line})
+
+
+def tables_done(control):
+    family = unix_http.metrics(control)["spanprof_unwind_tables_total"]
+    return sum(n for labels, n in family.samples.items() if dict(labels)["result"] != "known")
+
+
+def last_table_ms(b, program, *options):
+    """Start → the last table of unwind rows, and how many. Who asks costs CPU."""
+    control = b.directory() / "control"
+    daemon = Daemon(b, program, *options, "--control", control)
+    n, last_ms = 0, 0
+    while (time.monotonic() - daemon.begin) * 1e3 < last_ms + 2000:
+        now = tables_done(control)
+        if now > n:
+            n, last_ms = now, (time.monotonic() - daemon.begin) * 1e3
+        time.sleep(0.02)
+    daemon.stop()
+    return n, last_ms
+
+
+def start_cpu(b, program, *options):
+    """A start: ms until it is ready, and CPU ms up to KNOWN_S, of the daemon and of its workers."""
+    daemon = Daemon(b, program, *options)
+    time.sleep(max(0, daemon.begin + KNOWN_S - time.monotonic()))
+    own_ms, all_ms = session.cpu_ns(daemon.child.pid) / 1e6, daemon.cgroup.cpu_ns / 1e6
+    daemon.stop()
+    return daemon.ready_ms, own_ms, all_ms - own_ms
+
+
+def known(options):
+    figures = {}
+    with bench.Bench() as held:
+        n_files = hold_programs(held)
+        for _ in range(options.rounds):
+            for name, program in programs(options):
+                spool = held.directory() / "spool"
+                for what, *arguments in (("--all", "--all"), ("--all, the second", "--all", "--spool", spool),
+                                         ("--comm of none", "-C", "none")):
+                    runs = [last_table_ms, start_cpu]
+                    if spool in arguments:
+                        runs.insert(0, start_cpu)       # the first
+                    seen = []
+                    for run in runs:
+                        with bench.Bench() as b:
+                            seen.append(run(b, program, *arguments))
+                    figures.setdefault((name, what), []).append((*seen[-2], *seen[-1]))
+    bench.table(f"a start on a host of {N_KNOWN} programs, {n_files} files with code",
+                ["build", "targets", "tables", "last table ms", "ready ms", "CPU ms: daemon", "its workers"],
+                [[*key, *map(bench.spread, zip(*values))] for key, values in figures.items()])
+
+
 def main():
     parser = bench.argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
@@ -261,7 +339,8 @@ def main():
     bench.need_root()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
     for part in options.parts:
-        {"start": start, "short": short, "programs": short_programs, "parts": parts, "idle": idle}[part](options)
+        {"start": start, "short": short, "programs": short_programs, "parts": parts, "idle": idle,
+         "known": known}[part](options)
 
 
 if __name__ == "__main__":
