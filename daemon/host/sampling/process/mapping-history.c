@@ -18,14 +18,48 @@ void mapping_history_deinit(MappingHistory *history) {
         for (size_t i = 0; i < history->n; i++)
                 mapping_deinit(&history->items[i].mapping);
         free(history->items);
+        free(history->ends);
         *history = (MappingHistory){ 0 };
+}
+
+static void forget_before(MappingHistory *history, uint64_t time_ns) {
+        history->forgotten_ns = MAX(history->forgotten_ns, time_ns);
+}
+
+/* The same range may come and go at one place without end: it has one entry. */
+static void note_end(MappingHistory *history, const PastMapping *item) {
+        const MappingEnd end = { item->mapping.start, item->mapping.end, item->until_ns };
+
+        if (item->mapping.kind == MAPPING_ANONYMOUS || !end.until_ns)
+                return;
+        for (size_t i = 0; i < history->n_ends; i++) {
+                MappingEnd *old = &history->ends[i];
+
+                if (old->start > end.start || old->end < end.end)
+                        continue;
+                old->until_ns = MAX(old->until_ns, end.until_ns);
+                history->ended_ns = MAX(history->ended_ns, end.until_ns);
+                return;
+        }
+        if (history->n_ends >= MAPPING_HISTORY_ENDS) {
+                forget_before(history, history->ends[0].until_ns);
+                memmove(history->ends, history->ends + 1, --history->n_ends * sizeof(*history->ends));
+        }
+        if (array_reserve(&history->ends, &history->ends_room, history->n_ends + 1, 4)) {
+                forget_before(history, end.until_ns);
+                return;
+        }
+        history->ends[history->n_ends++] = end;
+        history->ended_ns = MAX(history->ended_ns, end.until_ns);
 }
 
 static void drop_first(MappingHistory *history, size_t n) {
         if (!n)
                 return;
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+                note_end(history, &history->items[i]);
                 mapping_deinit(&history->items[i].mapping);
+        }
         history->n -= n;
         memmove(history->items, history->items + n, history->n * sizeof(*history->items));
 }
@@ -67,6 +101,10 @@ const Mapping *mapping_history_find(const MappingHistory *history, uint64_t addr
 bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, uint64_t time_ns) {
         if (time_ns < history->forgotten_ns)
                 return true;
+        for (size_t i = 0; i < history->n_ends; i++)
+                if (time_ns < history->ends[i].until_ns && address >= history->ends[i].start &&
+                    address < history->ends[i].end)
+                        return true;
         for (size_t i = 0; i < history->n; i++) {
                 const PastMapping *item = &history->items[i];
 

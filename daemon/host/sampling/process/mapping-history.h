@@ -15,6 +15,10 @@
  *        A, A's rows   B, A's rows: stale     B, B's rows
  *
  * Bounded: over MAPPING_HISTORY_MAX the oldest is forgotten, and what is older than that is stale.
+ *
+ * Allocations that are still alive ask for much older stacks. For them the ranges of files that have ended
+ * are kept, without what was there: an address in one is stale at all times before. Over
+ * MAPPING_HISTORY_ENDS the first is forgotten as above.
  */
 
 #include <stdbool.h>
@@ -25,6 +29,7 @@
 
 enum {
         MAPPING_HISTORY_MAX = 256,
+        MAPPING_HISTORY_ENDS = 64,
 };
 
 #define MAPPING_HISTORY_KEEP_NS UINT64_C(2000000000)
@@ -37,10 +42,18 @@ typedef struct PastMapping {
         uint64_t published_ns;          /* when the kernel half was told; 0 = not yet */
 } PastMapping;
 
+/* Where something lay that is not in the history any more. */
+typedef struct MappingEnd {
+        uint64_t start, end, until_ns;
+} MappingEnd;
+
 typedef struct MappingHistory {
         PastMapping *items;             /* in the order of until_ns */
         size_t n, room;
         uint64_t forgotten_ns;          /* entries before this time may be missing */
+        MappingEnd *ends;
+        size_t n_ends, ends_room;
+        uint64_t ended_ns;              /* the latest of all ends */
 } MappingHistory;
 
 void mapping_history_deinit(MappingHistory *history);
@@ -58,7 +71,7 @@ bool mapping_history_is_stale(const MappingHistory *history, uint64_t address, u
 static inline bool mapping_history_reaches(const MappingHistory *history, uint64_t time_ns) {
         const PastMapping *last = history->n ? &history->items[history->n - 1] : NULL;
 
-        return time_ns < history->forgotten_ns ||
+        return time_ns < history->forgotten_ns || time_ns < history->ended_ns ||
                 (last && (!last->published_ns || time_ns < last->published_ns));
 }
 

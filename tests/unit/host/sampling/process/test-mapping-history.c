@@ -182,6 +182,38 @@ Test(history, is_bounded_and_takes_nothing_for_sure_that_it_forgot) {
         cr_assert_eq(process->history.n, 0);
 }
 
+/* What is older than the history asks for code that has gone since: no other is said to be it. */
+Test(history, knows_where_code_has_ended_that_it_does_not_have_any_more) {
+        const uint64_t later = 1000 + 2 * MAPPING_HISTORY_KEEP_NS;
+        _cleanup_(process_freep) Process *process = new_process();
+
+        map(process, 0x1000, 0x3000, "a", 100);
+        map(process, 0x8000, 0x9000, "c", 100);
+        mapping_history_publish(&process->history, 150);
+        map(process, 0x1000, 0x3000, "b", 1000);
+        mapping_history_publish(&process->history, 1100);
+        mapping_history_publish(&process->history, later);
+        cr_assert_eq(process->history.n, 0);
+        cr_assert(is_stale(process, 0x2fff, 200) && is_stale(process, 0x1000, 999));
+        cr_assert_not(is_stale(process, 0x8000, 200), "this is what it was");
+        cr_assert_not(is_stale(process, 0x1000, 1000));
+        cr_assert(process_is_current(process, later));
+}
+
+Test(history, forgets_the_first_end_where_there_are_too_many) {
+        _cleanup_(process_freep) Process *process = new_process();
+
+        for (uint64_t i = 0; i < MAPPING_HISTORY_ENDS + 2; i++) {
+                map(process, 0x10000 * (i + 1), 0x10000 * (i + 1) + 0x1000, "a", 10);
+                map(process, 0x10000 * (i + 1), 0x10000 * (i + 1) + 0x1000, "b", 1000 + i);
+        }
+        mapping_history_publish(&process->history, 2000);
+        mapping_history_publish(&process->history, 2001 + MAPPING_HISTORY_KEEP_NS);
+        cr_assert_eq(process->history.n_ends, MAPPING_HISTORY_ENDS);
+        cr_assert(is_stale(process, 0x999000, 1000), "not even elsewhere");
+        cr_assert_not(is_stale(process, 0x999000, 1001));
+}
+
 Test(history, leaves_out_mappings_over_the_cap) {
         _cleanup_(process_freep) Process *process = new_process();
 
