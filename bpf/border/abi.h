@@ -65,6 +65,7 @@ enum abi_kind {
         ABI_KIND_CRASH = 6,             /* value: the address that the signal tells */
         ABI_KIND_FINE = 7,              /* as CPU; a tick between two of those, for the recorder alone */
         ABI_KIND_BOOST = 8,             /* as CPU; a tick of a boosted process, which has all of them */
+        ABI_KIND_FREE = 9,              /* no sample: struct abi_free */
 };
 
 /*
@@ -338,6 +339,14 @@ struct abi_fault {
 /* The same part of a sample of kind ALLOC: what the probe has told (alloc_abi.h). */
 struct abi_allocation {
         uint64_t address, size;
+        uint64_t has_free;              /* 1 = that it goes is told, too */
+};
+
+/* Free of what an ALLOC has told: a record beside the samples, in their order. */
+struct abi_free {
+        uint64_t kind;                  /* ABI_KIND_FREE */
+        uint64_t generation;            /* generation of the row in force, as in a sample */
+        uint64_t address;
 };
 
 #define ABI_ALLOCATION_WORDS (sizeof(struct abi_allocation) / sizeof(uint64_t))
@@ -439,7 +448,8 @@ struct abi_lost_ticks {
 ABI_ASSERT(sizeof(struct abi_process) == 72);
 ABI_ASSERT(sizeof(struct abi_sample) == 104);
 ABI_ASSERT(sizeof(struct abi_fault) == 272);
-ABI_ASSERT(sizeof(struct abi_allocation) == 16);
+ABI_ASSERT(sizeof(struct abi_allocation) == 24);
+ABI_ASSERT(sizeof(struct abi_free) == 24 && sizeof(struct abi_free) < sizeof(struct abi_sample));
 ABI_ASSERT(sizeof(struct abi_stack) == 216);
 ABI_ASSERT(sizeof(struct abi_start) == 48);
 ABI_ASSERT(sizeof(struct abi_settled_name) == 24);

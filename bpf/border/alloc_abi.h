@@ -18,6 +18,12 @@ enum {
         ALLOC_N_REGISTERS = 64,         /* words of the kernel's pt_regs, and room for a mask */
 };
 
+/* Frees of a process that were lost. Key of its map: the process. */
+struct alloc_losses {
+        uint64_t start_time_ns;         /* start of the thread group leader, exact */
+        uint64_t n;
+};
+
 /* Bytes that one allocation can have or stand for: 1 PiB, 1 TiB. Sums of fewer cannot run over. */
 #define ALLOC_MAX_SIZE (1ull << 50)
 #define ALLOC_MAX_WEIGHT (1ull << 40)
@@ -38,8 +44,10 @@ struct alloc_argument {
 };
 
 struct alloc_probe {
-        struct alloc_argument arguments[ALLOC_N_ARGUMENTS];
+        struct alloc_argument arguments[ALLOC_N_ARGUMENTS];     /* a free has the pointer alone */
+        uint64_t has_frees;             /* 1 = of an allocation: all that its file frees is told */
 };
 
 ABI_ASSERT(sizeof(struct alloc_argument) == 16);
-ABI_ASSERT(sizeof(struct alloc_probe) == 48);
+ABI_ASSERT(sizeof(struct alloc_probe) == 56);
+ABI_ASSERT(sizeof(struct alloc_losses) == 16);

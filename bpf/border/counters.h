@@ -168,6 +168,16 @@
           "the same whose arguments could not be read, or cannot be any: left out") \
         X(ALLOCATIONS_RING_FULL, "allocations_total", "result=\"ring_full\"", \
           "the same that found the ring to the daemon full: lost") \
+        X(FREES, "frees_total", "result=\"taken\"", \
+          "frees of told allocations that probes have told, in targets, with --allocations") \
+        X(FREES_BUDGET, "frees_total", "result=\"budget\"", \
+          "the same beyond 4,000 a second of a process, or 8,000 of a CPU: lost, and so is what the process had alive") \
+        X(FREES_UNREADABLE, "frees_total", "result=\"unreadable\"", \
+          "the same whose argument could not be read: as above") \
+        X(FREES_RING_FULL, "frees_total", "result=\"ring_full\"", \
+          "the same that found the ring to the daemon full: as above") \
+        X(FREES_LOSERS_FULL, "frees_total", "result=\"losers_full\"", \
+          "lost frees that could not be counted by process, since 512 others have lost some: nothing that was alive is believed") \
         X(WAKERS_UNKNOWN, "wait_wakers_total", "kind=\"unknown\"", \
           "blocked waits whose waker is not told: it was there before the wait began") \
         X(WAKERS_THREAD, "wait_wakers_total", "kind=\"thread\"", "blocked waits that a target's thread has ended") \
@@ -810,8 +820,25 @@
           "allocations whose process was forgotten while they waited: they are lost") \
         X(ALLOCATIONS_NOT_TARGET, "allocations_total", "result=\"not_target\"", \
           "allocations of processes that were no targets any more as they were read") \
+        X(FREES_UNKNOWN, "frees_total", "result=\"unknown\"", \
+          "frees of the taken ones whose allocation is not known as alive: told before somebody looked, or left out") \
+        X(LIVE_ADDED, "live_allocations_total", "event=\"added\"", \
+          "allocations of `taken` that are kept as alive until their free is told") \
+        X(LIVE_FREED, "live_allocations_total", "event=\"freed\"", "the same that were freed") \
+        X(LIVE_ENDED, "live_allocations_total", "event=\"ended\"", \
+          "the same whose process has ended, is no target any more, or was not looked at during a pause") \
+        X(LIVE_FREE_LOST, "live_allocations_total", "event=\"free_lost\"", \
+          "the same that are not believed any more, since their process has lost frees") \
+        X(LIVE_AGAIN, "live_allocations_total", "event=\"again\"", \
+          "the same that are not believed any more, since an address came again that was not freed") \
+        X(LIVE_EVICTED, "live_allocations_total", "event=\"evicted\"", \
+          "the same that gave way as the table was full: each that is left stands for more, so sums stay right in the mean") \
+        X(LIVE_LEFT_OUT, "live_allocations_total", "event=\"left_out\"", \
+          "allocations that were never kept, since evictions have thinned those of their process, or frees before were lost") \
+        X(LIVE_WINDOW_FULL, "live_allocations_total", "event=\"window_full\"", \
+          "times that a full window had no room for one that is alive") \
         X(ALLOC_PROBES, "alloc_probes_total", "result=\"attached\"", \
-          "probes otel_memory:alloc of targets' files that were attached to, with --allocations") \
+          "probes otel_memory:alloc and free of targets' files that were attached to, with --allocations") \
         X(ALLOC_PROBES_OVER_CAP, "alloc_probes_total", "result=\"over_cap\"", \
           "the same beyond 16 of a file, or 128 in all, in shares of users: left out") \
         X(ALLOC_PROBES_REFUSED, "alloc_probes_total", "result=\"refused\"", \

@@ -38,7 +38,8 @@ Shape shape_choose(const Window *window, uint32_t profile, bool timestamps) {
 
         if (!timestamps ||
             (!profile_is_cpu(row->type) && row->type != PROFILE_OFF_CPU && row->type != PROFILE_SUSPENDED &&
-             row->type != PROFILE_WAKER && row->type != PROFILE_CRASHES && row->type != PROFILE_OTHER))
+             row->type != PROFILE_WAKER && row->type != PROFILE_CRASHES && row->type != PROFILE_INUSE_SPACE &&
+             row->type != PROFILE_INUSE_OBJECTS && row->type != PROFILE_OTHER))
                 return SHAPE_VALUE;
         for (uint32_t i = 0; i < row->n_samples; i++) {
                 WindowSample sample;

@@ -31,6 +31,8 @@ static const struct {
         [PROFILE_LOCK] = { "lock_contention", "nanoseconds", "lock_contention", "nanoseconds" },
         [PROFILE_ALLOC_SPACE] = { "alloc_space", "bytes", "space", "bytes" },
         [PROFILE_ALLOC_OBJECTS] = { "alloc_objects", "count", "space", "bytes" },
+        [PROFILE_INUSE_SPACE] = { "inuse_space", "bytes", "space", "bytes" },
+        [PROFILE_INUSE_OBJECTS] = { "inuse_objects", "count", "objects", "count" },
         [PROFILE_WAKER] = { "off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds" },
         [PROFILE_GOROUTINES] = { "goroutines", "count", "wall", "nanoseconds" },
         [PROFILE_PAGE_FAULTS] = { "page_faults", "count", "page_faults", "count" },

@@ -125,6 +125,8 @@ typedef enum ProfileType {
         PROFILE_LOCK,                   /* lock_contention/nanoseconds */
         PROFILE_ALLOC_SPACE,            /* alloc_space/bytes; period space/bytes */
         PROFILE_ALLOC_OBJECTS,          /* alloc_objects/count; period space/bytes */
+        PROFILE_INUSE_SPACE,            /* inuse_space/bytes, as a window closes; period space/bytes */
+        PROFILE_INUSE_OBJECTS,          /* inuse_objects/count, the same; period objects/count */
         PROFILE_SUSPENDED,              /* suspended/nanoseconds, of coroutines; a value for each event */
         /* off_cpu_waker/nanoseconds: waits under the stacks of who ended them; a value for each event */
         PROFILE_WAKER,

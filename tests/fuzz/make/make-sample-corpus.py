@@ -28,11 +28,11 @@ def fault(memory=4, major=1, huge=0, name=b"data.bin"):
     return record[:105] + struct.pack("<Q3B5x256s", 0x7F0000001000, memory, major, huge, name) + record[105:]
 
 
-def allocation(weight=524296, size=16):
+def allocation(weight=524296, size=16, has_free=1):
     """The same with a struct abi_allocation between."""
     record = bytearray(sample(kind=4))
     record[9:17] = struct.pack("<Q", weight)
-    return bytes(record[:105]) + struct.pack("<2Q", 0x7F0000001000, size) + bytes(record[105:])
+    return bytes(record[:105]) + struct.pack("<3Q", 0x7F0000001000, size, has_free) + bytes(record[105:])
 
 
 def notice(kind, comm=b"sh"):
@@ -74,10 +74,12 @@ FILES = {
     "decode/long-by-a-frame": sample(frames=4),
     "decode/counts-too-large": sample(n_kernel=0xFFFF, n_user=0xFFFF, frames=0),
     "decode/unknown-kind": sample(kind=9),
+    "decode/free": b"\0" + struct.pack("<3Q", 9, 7, 0x7F0000001000),
     "decode/fault": fault(),
     "decode/allocation": allocation(),
     "decode/allocation-without-weight": allocation(weight=0),
     "decode/allocation-too-large": allocation(size=1 << 51),
+    "decode/allocation-free-unknown": allocation(has_free=2),
     "decode/fault-unknown-memory": fault(memory=7),
     "decode/fault-name-without-end": fault(name=b"x" * 256),
     "decode/unknown-end": sample(end=99),

@@ -114,6 +114,9 @@ for name, data in {
     "sound": probed(probe()),
     "two-and-others": probed(probe(name=b"free", arguments=b"8@%rdi") + probe(provider=b"libc") + probe() +
                           probe(place=CODE + 8)),
+    "free-behind-sixteen": probed(b"".join(probe(place=CODE + i % 8) for i in range(16)) +
+                                  probe(name=b"free", arguments=b"8@%rdi")),
+    "free-nowhere": probed(probe() + probe(name=b"free", place=1, arguments=b"8@%rdi")),
     "no-semaphore": probed(probe(semaphore=0)),
     "moved": probed(probe(place=0x100, base=0x180, semaphore=0x1100), base=0x1080),
     "moved-away": probed(probe(base=1), base=2**63),

@@ -45,12 +45,17 @@ struct Aggregator {
         EntryNames entry_names;
         WaitSpread waits;
         WindowShares shares, fine_shares;       /* … of ticks for the flight recorder alone */
+        LiveSet *live;                  /* NULL = allocations are not kept */
         uint64_t draw;                  /* for allocation_objects() */
         SeenThread seen[SEEN_THREADS];
 };
 
 void aggregator_set_filter(Aggregator *aggregator, const AttributeFilter *filter) {
         aggregator->attributes.filter = *filter;
+}
+
+void aggregator_set_live(Aggregator *aggregator, LiveSet *live) {
+        aggregator->live = live;
 }
 
 void aggregator_set_note(Aggregator *aggregator, const AttributesNote *note) {
@@ -230,12 +235,17 @@ static int64_t allocation_objects(Aggregator *aggregator, const Sample *sample) 
         return (int64_t)(weight / size + ((double)(aggregator->draw >> 11) * 0x1p-53 < rest));
 }
 
-/* Bytes, and objects beside them. */
-static int add_allocation(Aggregator *aggregator, const Sample *sample, const Place *at) {
+/* Bytes, and objects beside them. @at: NULL = the window is full, and it may be alive all the same. */
+static int add_allocation(Aggregator *aggregator, const Program *program, const Sample *sample,
+                          const Place *at) {
         const int64_t n = allocation_objects(aggregator, sample);
         Window *window = aggregator->window;
         uint32_t objects;
-        int r = window_sample(window, at->profile, at->stack, at->attributes, at->link,
+        int r = aggregator->live ? live_set_know(aggregator->live, program->process, sample, n) : 0;
+
+        if (r || !at)
+                return r ? error_fold(r) : WINDOW_E_FULL;
+        r = window_sample(window, at->profile, at->stack, at->attributes, at->link,
                               (int64_t)sample->header->value, sample->header->time_ns);
 
         if (r || !n)
@@ -253,10 +263,12 @@ static int add_tick(Aggregator *aggregator, const Program *program, const Sample
         int r = find_place(aggregator, program, sample, endp, &at);
 
         *is_latep = !r && at.is_late;
-        if (r || at.is_late)
+        if (r < 0 || *is_latep)
                 return r;
         if (sample->allocation)
-                return add_allocation(aggregator, sample, &at);
+                return add_allocation(aggregator, program, sample, r ? NULL : &at);
+        if (r)
+                return r;
         /* the value of a crash is an address, that of a tick may be what its thread has allocated */
         r = window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link,
                           header->kind == ABI_KIND_FAULT ? (int64_t)header->value : 1,
@@ -551,29 +563,35 @@ int aggregator_add(Aggregator *aggregator, const Program *program, const Sample 
         return 0;
 }
 
-static int add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
-        GoroutineContext labels;
-        struct abi_sample header;
-        Sample known;
-        const Sample *sample = resolve_labels(aggregator, raw, &known, &header, &labels);
+/* The place of what no event has brought, in the profile of @type. Return: 0, WINDOW_E_FULL, -ENOMEM. */
+static int find_place_in(Aggregator *aggregator, const Program *program, const Sample *sample,
+                         ProfileType type, Place *placep) {
         enum abi_stack_end end = sample->header->stack_end;
         const StackInput input = { .process = program->process, .time_ns = sample->header->time_ns,
                                    .user = sample->user, .n_user = sample->header->n_user };
         Window *window = aggregator->window;
         uint32_t resource;
-        Place at = { 0 };
-        int r = frames_stack(aggregator->frames, window, &input, &end, &at.stack);
+        int r = frames_stack(aggregator->frames, window, &input, &end, &placep->stack);
 
         if (!r)
                 r = attributes_of_process(&aggregator->attributes, window, program, &resource);
         if (!r)
-                r = window_profile(window, resource, PROFILE_GOROUTINES, &at.profile);
+                r = window_profile(window, resource, type, &placep->profile);
         if (!r)
                 r = attributes_of_sample(&aggregator->attributes, window, program, sample, end,
-                                         &at.attributes);
-        if (!r)
-                r = find_link(window, sample->header, &at.link);
-        return r ? r : window_sample(window, at.profile, at.stack, at.attributes, at.link, n,
+                                         &placep->attributes);
+        return r ? r : find_link(window, sample->header, &placep->link);
+}
+
+static int add_goroutines(Aggregator *aggregator, const Program *program, const Sample *raw, int64_t n) {
+        GoroutineContext labels;
+        struct abi_sample header;
+        Sample known;
+        const Sample *sample = resolve_labels(aggregator, raw, &known, &header, &labels);
+        Place at = { 0 };
+        int r = find_place_in(aggregator, program, sample, PROFILE_GOROUTINES, &at);
+
+        return r ? r : window_sample(aggregator->window, at.profile, at.stack, at.attributes, at.link, n,
                                      sample->header->time_ns);
 }
 
@@ -583,6 +601,52 @@ int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, co
         if (r)
                 return error_fold(r);
         r = add_goroutines(aggregator, program, raw, n);
+        end_rows(aggregator, &aggregator->shares);
+        return r;
+}
+
+/* At least so old. */
+static const char *age_of(uint64_t age_ns) {
+        static const struct {
+                uint64_t seconds;
+                const char *name;
+        } ages[] = { { 86400, "1d" }, { 3600, "1h" }, { 600, "10m" }, { 60, "1m" }, { 10, "10s" } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(ages); i++)
+                if (age_ns >= ages[i].seconds * NS_PER_SEC)
+                        return ages[i].name;
+        return "0s";
+}
+
+static int add_live(Aggregator *aggregator, const Program *program, const LiveAllocation *allocation,
+                    uint64_t now_ns) {
+        const uint64_t time_ns = allocation->sample.header->time_ns;
+        Window *window = aggregator->window;
+        Sample sample = allocation->sample;
+        uint32_t objects;
+        Place at = { 0 };
+        int r;
+
+        sample.age = age_of(now_ns - MIN(now_ns, time_ns));
+        r = find_place_in(aggregator, program, &sample, PROFILE_INUSE_SPACE, &at);
+        if (!r)
+                r = window_sample_untimed(window, at.profile, at.stack, at.attributes, at.link,
+                                          allocation->bytes);
+        if (r || !allocation->objects)
+                return r;
+        r = window_profile(window, window_get_profile(window, at.profile)->resource, PROFILE_INUSE_OBJECTS,
+                           &objects);
+        return r ? r : window_sample_untimed(window, objects, at.stack, at.attributes, at.link,
+                                             allocation->objects);
+}
+
+int aggregator_add_live(Aggregator *aggregator, const Program *program, const LiveAllocation *allocation,
+                        uint64_t now_ns) {
+        int r = begin_rows(aggregator, &aggregator->shares, program);
+
+        if (r)
+                return r;
+        r = add_live(aggregator, program, allocation, now_ns);
         end_rows(aggregator, &aggregator->shares);
         return r;
 }
@@ -653,6 +717,8 @@ int aggregator_rotate(Aggregator *aggregator, uint64_t end_ns, int64_t period_ns
         window_set_period(window, PROFILE_CRASHES, 1);
         window_set_period(window, PROFILE_ALLOC_SPACE, 1);      /* values are bytes, and objects */
         window_set_period(window, PROFILE_ALLOC_OBJECTS, 1);
+        window_set_period(window, PROFILE_INUSE_SPACE, 1);
+        window_set_period(window, PROFILE_INUSE_OBJECTS, 1);
         window_set_period(window, PROFILE_GOROUTINES, AGGREGATOR_GOROUTINES_PERIOD_NS);
         window_set_period(window, PROFILE_PAGE_FAULTS, 1);      /* a value is faults, not samples of them */
         if (wait_spread_finish(&aggregator->waits, window))

@@ -18,6 +18,7 @@
 #include "core/profile/window.h"
 #include "host/sampling/aggregate/attributes.h"
 #include "host/sampling/aggregate/context-attributes.h"
+#include "host/sampling/aggregate/live-set.h"
 #include "host/sampling/frames/frames.h"
 #include "host/sampling/context/publication.h"
 #include "host/sampling/sample/decode.h"
@@ -60,6 +61,9 @@ DEFINE_CLEANUP(Aggregator, aggregator_free)
 /* Tells of programs of later windows' resources. */
 void aggregator_set_note(Aggregator *aggregator, const AttributesNote *note);
 
+/* Allocations that are known from then on are told to @live, which is borrowed. */
+void aggregator_set_live(Aggregator *aggregator, LiveSet *live);
+
 enum {
         _AGGREGATOR_E_SUCCESS,
         AGGREGATOR_E_LATER,             /* names are late, and the sample may wait: it was not added */
@@ -96,6 +100,13 @@ int aggregator_add_wait(Aggregator *aggregator, const Program *program, Sample *
  */
 int aggregator_add_goroutines(Aggregator *aggregator, const Program *program, const Sample *sample,
                               int64_t n);
+
+/*
+ * Adds an allocation of @program that is alive at @now_ns to profiles of their own, with its age. It is no
+ * tick. Return: 0, WINDOW_E_FULL, -ENOMEM.
+ */
+int aggregator_add_live(Aggregator *aggregator, const Program *program, const LiveAllocation *allocation,
+                        uint64_t now_ns);
 
 /*
  * A coroutine of @program was suspended at @address for @value_ns, until @time_ns or a while before. Goes

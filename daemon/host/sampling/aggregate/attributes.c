@@ -43,6 +43,7 @@ typedef struct AttributeKey {
         uint32_t wait_file;             /* enum abi_wait_file */
         uint32_t lock_owner;
         const char *lock_kind, *lock_name;      /* as wait_reason */
+        const char *age;                /* the same, of an allocation that is alive */
         uint32_t fault;                 /* memory, is_major and is_huge of a page fault; 0 = none */
         uint16_t n_file;                /* bytes of the file's name */
         uint16_t n_id;                  /* bytes of the task's id */
@@ -58,7 +59,7 @@ typedef struct AttributeKey {
                            ATTRIBUTES_MAX_ID];
 } AttributeKey;
 
-_Static_assert(offsetof(AttributeKey, attributes) == 176, "no padding");
+_Static_assert(offsetof(AttributeKey, attributes) == 184, "no padding");
 
 /* Why a stack is not whole, as value of profile.stack.truncated; NULL = it is whole, or there is none. */
 static const char *truncation(enum abi_stack_end end) {
@@ -119,6 +120,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
                 key->probe_id = sample->coroutine.probe_id;
                 key->birth_ns = sample->coroutine.birth_ns;
         }
+        key->age = sample->age;
         key->wait_state = sample->wait.state;
         key->wait_reason = sample->wait.reason;
         key->wait_file = sample->wait.file;
@@ -158,7 +160,7 @@ static size_t key_of_sample(const Program *program, const Sample *sample, enum a
 typedef struct SetBuilder {
         const AttributeFilter *filter;
         Window *window;
-        uint32_t attributes[29 + CONTEXT_ATTRIBUTES_MAX_KEYS];
+        uint32_t attributes[30 + CONTEXT_ATTRIBUTES_MAX_KEYS];
         size_t n;
         int r;                          /* first failure */
 } SetBuilder;
@@ -335,6 +337,8 @@ static int make_set(Attributes *attributes, Window *window, const Program *progr
                 add_fault(&builder, sample->fault);
         if (sample->header->signal)
                 add_signal(&builder, sample->header);
+        if (sample->age)
+                set_string(&builder, "allocation.age", sample->age, strlen(sample->age));
         if (!builder.r && sample->header->attributes_size && are_labels(sample->header))
                 builder.r = add_goroutine(attributes, window, program->process, sample, &builder);
         else if (!builder.r && sample->header->attributes_size)

@@ -37,6 +37,7 @@ typedef struct Reading {
         Elf64_Phdr *segments;
         uint32_t n_segments;
         uint64_t base;                  /* address of .stapsdt.base; 0 = there is none */
+        bool lacks_frees;               /* probes that tell frees are left out */
         ProbeNotes *notes;
 } Reading;
 
@@ -145,10 +146,10 @@ static const char *parse_argument(const char *text, struct alloc_argument *argum
         return parse_place(text + 2, argument);
 }
 
-int probe_arguments_parse(const char *text, struct alloc_probe *probe) {
-        struct alloc_probe parsed;
+int probe_arguments_parse(const char *text, size_t n, struct alloc_probe *probe) {
+        struct alloc_probe parsed = { 0 };
 
-        for (size_t i = 0; i < ALLOC_N_ARGUMENTS; i++) {
+        for (size_t i = 0; i < n; i++) {
                 text += strspn(text, " ");
                 text = parse_argument(text, &parsed.arguments[i]);
                 if (!text || (*text && *text != ' '))
@@ -199,15 +200,16 @@ static int check_nop(const ElfImage *image, uint64_t offset) {
 }
 
 /* @addresses: three. Return: 0, 1 = refused, -ENOMEM. */
-static int make_note(const Reading *reading, const char *addresses, const char *arguments, ProbeNote *note) {
+static int make_note(const Reading *reading, const char *addresses, const char *arguments, bool is_free,
+                     ProbeNote *note) {
         uint64_t place, base, semaphore, moved;
 
         memcpy(&place, addresses, 8);
         memcpy(&base, addresses + 8, 8);
         memcpy(&semaphore, addresses + 16, 8);
         moved = reading->base && base ? reading->base - base : 0;
-        *note = (ProbeNote){ 0 };
-        if (probe_arguments_parse(arguments, &note->probe) ||
+        *note = (ProbeNote){ .is_free = is_free };
+        if (probe_arguments_parse(arguments, is_free ? 1 : ALLOC_N_ARGUMENTS, &note->probe) ||
             find_offset(reading, place + moved, 1, PF_X, &note->offset) ||
             (semaphore && find_offset(reading, semaphore + moved, 2, PF_W, &note->semaphore)))
                 return 1;
@@ -225,10 +227,22 @@ static const char *take_text(const char **atp, const char *end) {
         return nul ? text : NULL;
 }
 
-static int add_note(const Reading *reading, const char *rest, size_t size) {
+/* Behind all frees. */
+static void insert_free(ProbeNotes *notes, const ProbeNote *note) {
+        size_t at = 0;
+
+        while (at < notes->n && notes->notes[at].is_free)
+                at++;
+        memmove(&notes->notes[at + 1], &notes->notes[at], (notes->n - at) * sizeof(*note));
+        notes->notes[at] = *note;
+        notes->n++;
+}
+
+static int add_note(Reading *reading, const char *rest, size_t size) {
         const char *at = rest + NOTE_ADDRESSES, *end = rest + size, *provider, *name, *arguments;
         ProbeNotes *notes = reading->notes;
         ProbeNote note;
+        bool is_free;
         int r;
 
         if (size < NOTE_ADDRESSES)
@@ -236,20 +250,25 @@ static int add_note(const Reading *reading, const char *rest, size_t size) {
         provider = take_text(&at, end);
         name = provider ? take_text(&at, end) : NULL;
         arguments = name ? take_text(&at, end) : NULL;
-        if (!arguments || strcmp(provider, PROVIDER) || strcmp(name, "alloc"))
+        if (!arguments || strcmp(provider, PROVIDER) || (strcmp(name, "alloc") && strcmp(name, "free")))
                 return 0;
+        is_free = !strcmp(name, "free");
         if (notes->n + notes->n_refused >= ARRAY_SIZE(notes->notes)) {
                 notes->n_over_cap++;
+                reading->lacks_frees |= is_free;
                 return 0;
         }
-        r = make_note(reading, rest, arguments, &note);
-        if (!r)
+        r = make_note(reading, rest, arguments, is_free, &note);
+        if (!r && is_free)
+                insert_free(notes, &note);
+        else if (!r)
                 notes->notes[notes->n++] = note;
         notes->n_refused += r > 0;
+        reading->lacks_frees |= r > 0 && is_free;
         return MIN(r, 0);
 }
 
-static int read_notes(const Reading *reading, const char *data, uint64_t size) {
+static int read_notes(Reading *reading, const char *data, uint64_t size) {
         uint64_t at = 0;
 
         while (at + NOTE_HEAD <= size) {
@@ -263,6 +282,7 @@ static int read_notes(const Reading *reading, const char *data, uint64_t size) {
                 at = rest + ((uint64_t)head[1] + 3) / 4 * 4;
                 if (rest > size || head[1] > size - rest) {
                         reading->notes->n_refused++;
+                        reading->lacks_frees = true;    /* notes of frees may be behind it */
                         return 0;
                 }
                 if (head[2] != NOTE_TYPE || head[0] != sizeof("stapsdt") || memcmp(data + name, "stapsdt", 8))
@@ -297,5 +317,7 @@ int probe_notes_read(ProbeNotes *notes, const ElfImage *image) {
         reading.segments = segments;
         if (!elf_image_find_section(image, ".stapsdt.base", &section))
                 reading.base = section->sh_addr;
-        return error_fold(read_notes(&reading, data, size));
+        r = read_notes(&reading, data, size);
+        notes->has_all_frees = !reading.lacks_frees && notes->n && notes->notes[0].is_free;
+        return error_fold(r);
 }

@@ -8,6 +8,9 @@
  *     target's mappings ─▶ file not looked into yet ─▶ notes ─▶ attached, up to a share of the table
  *     each second       ─▶ file that nobody has mapped ─▶ detached
  *
+ * An allocation of a file whose probes otel_memory:free are all attached to says so: the daemon may keep it
+ * until it goes. So these come first, and go last; an allocation that is told has its free told, too.
+ *
  * The kernel counts into the semaphore of each process that has the file mapped: two bytes of its own memory,
  * by which the producer knows that somebody looks.
  *
@@ -38,6 +41,7 @@ typedef struct Probe {
         int fd;                         /* the file, owned by each */
         ProbeNote note;
         Share *share;
+        bool has_all_frees;             /* as its file's notes */
         bool is_attached, has_failed;
 } Probe;
 
@@ -83,6 +87,17 @@ AllocProbes *alloc_probes_free(AllocProbes *probes) {
         return NULL;
 }
 
+/* Whether all that @probe's file allocates has its free told. */
+static bool tells_frees(const AllocProbes *probes, const Probe *probe) {
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
+                const Probe *other = &probes->probes[i];
+
+                if (other->object == probe->object && other->note.is_free && !other->is_attached)
+                        return false;
+        }
+        return probe->has_all_frees;
+}
+
 static void attach(AllocProbes *probes, Probe *probe) {
         uint32_t index = (uint32_t)(probe - probes->probes);
         static LogLimit limit;
@@ -91,6 +106,7 @@ static void attach(AllocProbes *probes, Probe *probe) {
 
         if (probe->is_attached || probe->has_failed)
                 return;
+        probe->note.probe.has_frees = !probe->note.is_free && tells_frees(probes, probe);
         r = kernel_events_attach_probe(probes->allocs, index, probe->fd, &probe->note);
         probe->is_attached = !r;
         probe->has_failed = r;
@@ -107,18 +123,25 @@ static void pause_probe(AllocProbes *probes, Probe *probe) {
         probe->has_failed = false;
 }
 
+static void follow_kind(AllocProbes *probes, bool is_free) {
+        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
+                Probe *probe = &probes->probes[i];
+
+                if (!probe->object || probe->note.is_free != is_free)
+                        continue;
+                if (probes->is_running)
+                        attach(probes, probe);
+                else
+                        pause_probe(probes, probe);
+        }
+}
+
 void alloc_probes_follow(AllocProbes *probes, bool is_running) {
         if (probes->is_running == is_running)
                 return;
         probes->is_running = is_running;
-        for (size_t i = 0; i < ALLOC_MAX_PROBES; i++) {
-                Probe *probe = &probes->probes[i];
-
-                if (probe->object && is_running)
-                        attach(probes, probe);
-                else if (probe->object)
-                        pause_probe(probes, probe);
-        }
+        follow_kind(probes, is_running);
+        follow_kind(probes, !is_running);
 }
 
 /* Places that probes of @object have. */
@@ -149,7 +172,7 @@ static Probe *find_place(AllocProbes *probes) {
 }
 
 /* Return: 0, 1 = there is no place, or no descriptor, -ENOMEM. */
-static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNote *note,
+static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNotes *notes, size_t i,
                      const ShareOwner *owner) {
         Probe *probe = find_place(probes);
         int r, own;
@@ -161,7 +184,7 @@ static int add_probe(AllocProbes *probes, Object *object, int fd, const ProbeNot
         own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (own < 0)
                 return 1;
-        *probe = (Probe){ .fd = own, .note = *note };
+        *probe = (Probe){ .fd = own, .note = notes->notes[i], .has_all_frees = notes->has_all_frees };
         r = shares_hold(&probes->shares, owner, 1, &probe->share);
         if (r) {
                 closep(&probe->fd);
@@ -198,7 +221,7 @@ static int add_probes(AllocProbes *probes, Object *object, int fd, const ProbeNo
         int r = 0;
 
         for (; i < notes->n && !r; i++)
-                r = add_probe(probes, object, fd, &notes->notes[i], owner);
+                r = add_probe(probes, object, fd, notes, i, owner);
         if (r < 0)
                 return error_fold(r);
         object->probes = r ? OBJECT_PROBES_LEFT : OBJECT_PROBES_KNOWN;

@@ -4,8 +4,8 @@
 /*
  * Probes of Allocations
  *
- * Files that targets run code of, and that have probes otel_memory:alloc: finds them, and attaches the kernel
- * half's program to them as long as any process has the file mapped.
+ * Files that targets run code of, and that have probes otel_memory:alloc and free: finds them, and attaches
+ * the kernel half's programs to them as long as any process has the file mapped.
  */
 
 #include <stdbool.h>

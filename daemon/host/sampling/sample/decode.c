@@ -52,7 +52,8 @@ static bool fault_is_sound(const struct abi_fault *fault) {
 }
 
 static bool allocation_is_sound(const struct abi_sample *header, const struct abi_allocation *allocation) {
-        return allocation->size <= ALLOC_MAX_SIZE && header->value && header->value <= ALLOC_MAX_WEIGHT;
+        return allocation->size <= ALLOC_MAX_SIZE && header->value && header->value <= ALLOC_MAX_WEIGHT &&
+                allocation->has_free <= 1;
 }
 
 int decode_sample(const void *data, size_t size, Sample *samplep) {
@@ -183,6 +184,15 @@ int decode_start(const void *data, size_t size, const struct abi_start **startp)
             (uint64_t)start->n_arguments + start->n_environment > size - sizeof(*start))
                 return DECODE_E_MALFORMED;
         *startp = start;
+        return 0;
+}
+
+int decode_free(const void *data, size_t size, const struct abi_free **freep) {
+        const struct abi_free *record = data;
+
+        if (size != sizeof(*record) || record->kind != ABI_KIND_FREE)
+                return DECODE_E_MALFORMED;
+        *freep = record;
         return 0;
 }
 

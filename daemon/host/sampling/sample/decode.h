@@ -64,11 +64,15 @@ typedef struct Sample {
         SampleCoroutine coroutine;
         uint64_t local_root;            /* id of the span that labels name so; found out later, 0 = none */
         SampleWait wait;
+        const char *age;                /* a constant: of an allocation that is alive; NULL = it is none */
         bool may_wait;                  /* for names of its runtime that are late */
 } Sample;
 
 /* @data: 8-aligned record of @size bytes. Return: 0, DECODE_E_MALFORMED. */
 int decode_sample(const void *data, size_t size, Sample *samplep);
+
+/* A record of the samples' ring that is none. Return: as above. */
+int decode_free(const void *data, size_t size, const struct abi_free **freep);
 
 /* *samplep: the sample in the record; @waitp: its head. Return: as above. */
 int decode_wait(const void *data, size_t size, const struct abi_wait **waitp, Sample *samplep);

@@ -53,7 +53,7 @@ static bool has_probe_links(void) {
 }
 
 static const char *const of_crashes[] = { "crashed", "crash_budgets" };
-static const char *const of_allocations[] = { "alloc_probes", "alloc_budgets", "alloc_states" };
+static const char *const of_allocations[] = { "alloc_probes", "alloc_budgets", "alloc_states", "free_losses" };
 
 static bool is_among(const char *name, const char *const names[], size_t n) {
         for (size_t i = 0; i < n; i++)
@@ -70,16 +70,25 @@ static bool is_own(const struct bpf_map *map) {
                 (bpf_map__type(map) == BPF_MAP_TYPE_PERCPU_ARRAY && strcmp(name, "counters"));
 }
 
+/* The program that runs at a probe. */
+static struct bpf_program *program_of(const struct crash_bpf *skeleton, bool is_free) {
+        return is_free ? skeleton->progs.freed : skeleton->progs.allocation;
+}
+
 /* Leaves out the other kind. */
 static void choose(struct crash_bpf *skeleton, KernelEventsKind kind) {
         const bool is_crashes = kind == KERNEL_EVENTS_CRASHES;
         struct bpf_map *map;
 
         bpf_program__set_autoload(skeleton->progs.crash, is_crashes);
-        bpf_program__set_autoload(skeleton->progs.allocation, !is_crashes);
-        if (has_probe_links())
-                bpf_program__set_expected_attach_type(skeleton->progs.allocation,
-                                                      (enum bpf_attach_type)TRACE_UPROBE_MULTI);
+        for (int is_free = 0; is_free < 2; is_free++) {
+                struct bpf_program *program = program_of(skeleton, is_free);
+
+                bpf_program__set_autoload(program, !is_crashes);
+                if (has_probe_links())
+                        bpf_program__set_expected_attach_type(program,
+                                                              (enum bpf_attach_type)TRACE_UPROBE_MULTI);
+        }
         bpf_object__for_each_map(map, skeleton->obj)
                 if (is_crashes ? is_among(bpf_map__name(map), of_allocations, ARRAY_SIZE(of_allocations))
                                : is_among(bpf_map__name(map), of_crashes, ARRAY_SIZE(of_crashes)))
@@ -146,7 +155,7 @@ void kernel_events_detach_crashes(KernelEvents *events) {
 static int attach_link(const KernelEvents *events, uint32_t index, const char *path, const ProbeNote *note) {
         const uint64_t offset = note->offset, semaphore = note->semaphore, cookie = index;
         const struct link_attr attr = {
-                .program = (uint32_t)bpf_program__fd(events->skeleton->progs.allocation),
+                .program = (uint32_t)bpf_program__fd(program_of(events->skeleton, note->is_free)),
                 .kind = TRACE_UPROBE_MULTI,
                 .path = (uintptr_t)path,
                 .offsets = (uintptr_t)&offset,
@@ -175,7 +184,7 @@ int kernel_events_attach_probe(KernelEvents *events, uint32_t index, int fd, con
                 link->fd = MAX(r, 0);
                 return MIN(r, 0);
         }
-        link->event = bpf_program__attach_uprobe_opts(events->skeleton->progs.allocation, -1, path,
+        link->event = bpf_program__attach_uprobe_opts(program_of(events->skeleton, note->is_free), -1, path,
                                                       note->offset, &options);
         return link->event ? 0 : -errno;
 }
@@ -187,6 +196,19 @@ void kernel_events_detach_probe(KernelEvents *events, uint32_t index) {
         if (link->fd)
                 close(link->fd);
         *link = (ProbeLink){ 0 };
+}
+
+uint64_t kernel_events_lost_frees(const KernelEvents *events, uint32_t tgid, uint64_t start_time_ns) {
+        struct alloc_losses losses;
+
+        if (bpf_map__lookup_elem(events->skeleton->maps.free_losses, &tgid, sizeof(tgid), &losses,
+                                 sizeof(losses), 0) || losses.start_time_ns != start_time_ns)
+                return 0;
+        return losses.n;
+}
+
+void kernel_events_forget_frees(KernelEvents *events, uint32_t tgid) {
+        (void)bpf_map__delete_elem(events->skeleton->maps.free_losses, &tgid, sizeof(tgid), 0);
 }
 
 size_t kernel_events_map_bytes(const KernelEvents *events) {

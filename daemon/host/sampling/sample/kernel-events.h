@@ -37,11 +37,18 @@ int kernel_events_attach_crashes(KernelEvents *events);
 void kernel_events_detach_crashes(KernelEvents *events);
 
 /*
- * Allocations at the probe of @fd's file are told from here on, as long as it is not detached. @index: below
- * ALLOC_MAX_PROBES, no other probe has it. Return: 0, -errno.
+ * Allocations, or frees, at the probe of @fd's file are told from here on, as long as it is not detached.
+ * @index: below ALLOC_MAX_PROBES, no other probe has it. Return: 0, -errno.
  */
 int kernel_events_attach_probe(KernelEvents *events, uint32_t index, int fd, const ProbeNote *note);
 void kernel_events_detach_probe(KernelEvents *events, uint32_t index);
+
+/*
+ * Frees of a process that are lost so far. @start_time_ns: exact. What has no room to be counted by process
+ * is in COUNTER_FREES_LOSERS_FULL. And: the process is no target any more.
+ */
+uint64_t kernel_events_lost_frees(const KernelEvents *events, uint32_t tgid, uint64_t start_time_ns);
+void kernel_events_forget_frees(KernelEvents *events, uint32_t tgid);
 
 /* Without the maps that belong to the sampler's object. */
 size_t kernel_events_map_bytes(const KernelEvents *events);

@@ -30,6 +30,7 @@ enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         FAULT_BUDGET = 10,              /* samples of page faults at most, for each tick of the clock */
+        ALLOC_RING_BYTES = 256 << 10,   /* allocations and frees of a process that tells all it may at once */
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
         /* 2,340 notices: as many as a CPU can post by fork, exec and exit in half a second */
         NOTICE_RING_BYTES_PER_CPU = 128 << 10,
@@ -188,6 +189,7 @@ static uint32_t sample_ring_bytes(const SamplerConfig *config, size_t n_cpus) {
         const uint64_t n_kinds = config->page_faults ? 3 : 1;   /* ticks, minor and major faults */
         uint64_t bytes = 2 * n_kinds * config->frequency * n_cpus * MEAN_RECORD_BYTES / 4;
 
+        bytes += config->allocations ? ALLOC_RING_BYTES : 0;
         if (config->is_patient)
                 bytes *= PATIENT;
         if (config->ring_bytes)

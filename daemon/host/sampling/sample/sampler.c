@@ -374,6 +374,15 @@ int sampler_probe(Sampler *sampler, const Process *process) {
         return sampler->alloc_probes ? alloc_probes_process(sampler->alloc_probes, process) : 0;
 }
 
+uint64_t sampler_lost_frees(const Sampler *sampler, uint32_t tgid, uint64_t start_time_ns) {
+        return kernel_events_lost_frees(sampler->allocs, tgid, start_time_ns);
+}
+
+void sampler_forget_frees(Sampler *sampler, uint32_t tgid) {
+        if (sampler->allocs)
+                kernel_events_forget_frees(sampler->allocs, tgid);
+}
+
 void sampler_end_probes(Sampler *sampler) {
         if (sampler)
                 sampler->alloc_probes = alloc_probes_free(sampler->alloc_probes);

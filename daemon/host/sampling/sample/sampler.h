@@ -74,6 +74,10 @@ int sampler_give_stack(Sampler *sampler, const struct abi_wait_long *wait, const
 int sampler_probe(Sampler *sampler, const Process *process);
 void sampler_forget_probes(Sampler *sampler);
 
+/* As kernel_events_lost_frees(), with allocations. And: the process is no target any more; at all times. */
+uint64_t sampler_lost_frees(const Sampler *sampler, uint32_t tgid, uint64_t start_time_ns);
+void sampler_forget_frees(Sampler *sampler, uint32_t tgid);
+
 /* Leaves all probes, for good: what they hold of processes' files is given back. NULL is allowed. */
 void sampler_end_probes(Sampler *sampler);
 

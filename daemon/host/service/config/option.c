@@ -169,7 +169,8 @@ const Option option_table[] = {
                                    "(USDT), as with libspanprof-alloc preloaded: bytes and objects, by stack and span; "
                                    "read heap profiles that programs of Go keep, too" }),
           .help = "sample allocations of programs that tell some of them by the probe otel_memory:alloc (USDT), "
-                  "as with libspanprof-alloc preloaded: bytes and objects, by stack and span" },
+                  "as with libspanprof-alloc preloaded: bytes and objects, by stack and span, and which of these "
+                  "are alive" },
         { "crashes", 0, OPTION_BOOL, RUN | RECORD, "sampling", FIELD(sampling.crashes), "off", .advanced = true,
           .help = "keep the last stack of a target that a signal ends, with its span, the signal and its "
                   "address, and log a line; SIGTERM, SIGINT and SIGHUP are no crashes" },

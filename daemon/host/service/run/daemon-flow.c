@@ -92,11 +92,17 @@ static void say_crash(const Process *process, const struct abi_sample *header) {
 }
 
 int daemon_on_sample(const void *data, size_t size, void *userdata) {
+        const struct abi_free *freed;
         Daemon *daemon = userdata;
         Program program;
         Sample sample;
         int r;
 
+        if (!decode_free(data, size, &freed)) {
+                if (daemon->stages.live)
+                        live_set_remove(daemon->stages.live, freed);
+                return 0;
+        }
         if (decode_sample(data, size, &sample)) {
                 stat_add(COUNTER_LOST_MALFORMED, 1);
                 return 0;
@@ -120,7 +126,10 @@ int daemon_on_sample(const void *data, size_t size, void *userdata) {
                                                        sample.header->context == ABI_CONTEXT_UNREADABLE))
                 runtimes_want_spans(daemon->stages.runtimes, program.process->generation,
                                     sample.header->time_ns);
-        r = daemon_join_coroutine(daemon, &program, &sample);
+        if (sample.allocation && daemon->stages.live)
+                r = live_set_add(daemon->stages.live, program.process, &sample);
+        if (!r)
+                r = daemon_join_coroutine(daemon, &program, &sample);
         if (!r)
                 r = learn_span(daemon, &program, &sample);
         if (r)
@@ -237,8 +246,13 @@ int daemon_remove_row(void *userdata, uint32_t tgid) {
 
         tables_forget(daemon->stages.tables, tgid);
         runtimes_forget(daemon->stages.runtimes, tgid);
+        if (daemon->stages.live)
+                live_set_forget(daemon->stages.live, tgid);
         r = coro_join_forget(daemon->stages.coroutines, tgid, targets_end_ns(daemon->stages.targets, tgid));
-        return r ? error_fold(r) : sampler_remove_process(daemon->stages.sampler, tgid);
+        if (!r)
+                r = sampler_remove_process(daemon->stages.sampler, tgid);
+        sampler_forget_frees(daemon->stages.sampler, tgid);
+        return r < 0 ? error_fold(r) : r;
 }
 
 /* ---- waits, with --off-cpu ---- */

@@ -38,6 +38,7 @@
 #include "host/runtime/ruby/ruby-wire.h"
 #include "host/runtime/v8/v8-link.h"
 #include "host/sampling/aggregate/aggregate.h"
+#include "host/sampling/aggregate/live-set.h"
 #include "host/sampling/aggregate/span-cpu.h"
 #include "host/sampling/context/thread-reader.h"
 #include "host/sampling/discover/targets.h"
@@ -135,6 +136,7 @@ typedef struct DaemonStages {
         FileLinks *rubies;              /* NULL = the same of Ruby */
         GoWants go_wants;
         Aggregator *aggregator;
+        LiveSet *live;                  /* NULL = allocations are not kept */
         SpanCpu *span_cpu;              /* NULL = no sums are shown */
         SpanCpu *span_bytes;            /* what threads of Java allocate; NULL = it is not read */
         Exports *exports;               /* NULL with a sink */
@@ -157,6 +159,7 @@ typedef struct DaemonWindow {
         double programmed;              /* entries that the periods stand for */
         double sampled;                 /* samples that those of all windows before stand for */
         uint64_t n_boosted;             /* ticks of boosted processes */
+        uint64_t n_unknown_losses;      /* COUNTER_FREES_LOSERS_FULL, as what is alive was checked */
         uint32_t ticks;                 /* of a CPU, for one sample of who is not boosted */
         uint64_t tick_ns;               /* from one tick to the next while there were more; 0 = never */
         uint64_t target_cpu_ns;         /* CPU time of all targets, as seen until then */

@@ -4,6 +4,7 @@
  * How a window closes (daemon_close_window):
  *
  *     1. Suspensions of coroutines that are still open are split at this moment.
+ *        Allocations that are alive at this moment are added.
  *     2. The aggregator gives its window away and begins an empty one. The window gets its mean period.
  *     3. Frames take the names that are known by now; names that come later are in later windows.
  *     4. The window is shaped and encoded for each kind of receiver, and its requests go there. Or the sink
@@ -196,8 +197,10 @@ int daemon_close_window(Daemon *daemon, uint64_t *length_nsp) {
         /* what waited for its walk, or is the latest, comes behind the end of a boost */
         if (daemon->window.ticks > 1)
                 daemon->window.tick_ns = (uint64_t)period_ns / daemon->window.ticks;
-        r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns, (int64_t)daemon->window.tick_ns,
-                              &window);
+        r = daemon_add_live(daemon);
+        if (!r)
+                r = aggregator_rotate(daemon->stages.aggregator, now_ns, period_ns,
+                                      (int64_t)daemon->window.tick_ns, &window);
         if (r)
                 return error_fold(r);
         daemon->window.start_ns = now_ns;

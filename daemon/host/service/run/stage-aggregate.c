@@ -2,7 +2,8 @@
 
 /*
  * Makes the open window: what the configuration and the cluster say of its resources, CPU time and bytes by
- * span.
+ * span. With --allocations it gets, as it closes, what is alive then: the same again in each window until it
+ * is freed.
  */
 
 #include "host/service/run/stages.h"
@@ -13,6 +14,8 @@
 
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
+#include "core/base/util/stat.h"
+#include "host/service/run/daemon-window.h"
 
 static LabelHostId host_id_of(const Config *config) {
         if (!strcmp(config->resource.host_id, "machine"))
@@ -81,8 +84,11 @@ static int make_window(Daemon *daemon) {
                 r = span_cpu_new(&daemon->stages.span_cpu, operation_key(daemon->config));
         if (!r && !daemon->sink && daemon->config->sampling.allocated_bytes)
                 r = span_cpu_new(&daemon->stages.span_bytes, operation_key(daemon->config));
+        if (!r && daemon->config->sampling.allocations)
+                r = live_set_new(&daemon->stages.live);
         if (r)
                 return r > 0 ? r : error_fold(r);
+        aggregator_set_live(daemon->stages.aggregator, daemon->stages.live);
         daemon->filter = filter;
         aggregator_set_filter(daemon->stages.aggregator, &daemon->filter);
         return 0;
@@ -98,6 +104,59 @@ static int rotate_span_cpu(Daemon *daemon, Window *window) {
         return r || !daemon->stages.span_bytes ? r : span_cpu_rotate(daemon->stages.span_bytes);
 }
 
+static uint64_t lost_frees(void *userdata, uint32_t pid, uint64_t start_time_ns) {
+        const Daemon *daemon = userdata;
+
+        return sampler_lost_frees(daemon->stages.sampler, pid, start_time_ns);
+}
+
+typedef struct Adding {
+        Daemon *daemon;
+        uint64_t now_ns;
+        Program program;                /* the one whose allocations come */
+} Adding;
+
+static int begin_process(void *userdata, uint32_t pid, uint64_t generation) {
+        Adding *adding = userdata;
+        int r = targets_program(adding->daemon->stages.targets, pid, generation, &adding->program);
+
+        return r < 0 ? error_fold(r) : r || adding->program.has_ended;
+}
+
+static int add_allocation(void *userdata, const LiveAllocation *allocation) {
+        const Adding *adding = userdata;
+        int r = aggregator_add_live(adding->daemon->stages.aggregator, &adding->program, allocation,
+                                    adding->now_ns);
+
+        stat_add(COUNTER_LIVE_WINDOW_FULL, r > 0);
+        return r < 0 ? error_fold(r) : 0;
+}
+
+int daemon_add_live(Daemon *daemon) {
+        Adding adding = { .daemon = daemon, .now_ns = clock_monotonic_ns() };
+        const LiveVisit visit = { begin_process, add_allocation, &adding };
+        LiveSet *live = daemon->stages.live;
+        uint64_t n_unknown;
+        int r = 0;
+
+        if (!live)
+                return 0;
+        if (!daemon->stop.time_ns)
+                r = sampler_read_counters(daemon->stages.sampler);
+        if (r)
+                return error_fold(r);
+        n_unknown = stat_get(COUNTER_FREES_LOSERS_FULL);
+        live_set_check(live, lost_frees, daemon, n_unknown != daemon->window.n_unknown_losses);
+        daemon->window.n_unknown_losses = n_unknown;
+        /* parts of one window would be summed: the last one has it */
+        if (!daemon->sink || !daemon->sink->has_one_window || daemon->stop.time_ns)
+                r = live_set_visit(live, &visit);
+        /* the probes are off, so nothing is known of what comes until they are on again */
+        if (daemon->pause.is_on)
+                live_set_begin(live, clock_monotonic_ns());
+        return error_fold(r);
+}
+
 static void describe(Daemon *daemon, Metrics *metrics) {
         metrics->span_cpu = daemon->stages.span_cpu;
         metrics->span_bytes = daemon->stages.span_bytes;
@@ -107,6 +166,7 @@ static void release(Daemon *daemon) {
         span_cpu_free(daemon->stages.span_cpu);
         span_cpu_free(daemon->stages.span_bytes);
         aggregator_free(daemon->stages.aggregator);
+        live_set_free(daemon->stages.live);
         environment_deinit(&daemon->own);
         pod_names_free(daemon->pods);
         pod_api_free(daemon->pod_api);

@@ -29,12 +29,16 @@ static uint64_t read_sample(Sample sample) {
         return sum(sample.kernel, sample.header->n_kernel) + sum(sample.user, sample.header->n_user) +
                strlen(sample.header->comm) +
                (sample.fault ? sample.fault->address + strlen(sample.fault->file) : 0) +
-               (sample.allocation ? sample.allocation->address + sample.allocation->size : 0);
+               (sample.allocation ? sample.allocation->address + sample.allocation->size +
+                        sample.allocation->has_free : 0);
 }
 
 static uint64_t read_all(const void *record, size_t size) {
+        const struct abi_free *freed;
         Sample sample;
 
+        if (!decode_free(record, size, &freed))
+                return freed->generation + freed->address;
         return decode_sample(record, size, &sample) ? 0 : read_sample(sample);
 }
 

@@ -22,12 +22,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (elf_image_init_memory(&image, data, size))
                 return 0;
         if (!probe_notes_read(&notes, &image)) {
-                if (notes.n > ALLOC_MAX_FILE_PROBES)
+                if (notes.n > ALLOC_MAX_FILE_PROBES || (notes.has_all_frees && !notes.notes[0].is_free))
                         abort();
                 for (size_t i = 0; i < notes.n; i++) {
                         if (notes.notes[i].offset >= size || notes.notes[i].semaphore >= size)
                                 abort();
-                        for (size_t j = 0; j < ALLOC_N_ARGUMENTS; j++)
+                        for (size_t j = 0; j < (notes.notes[i].is_free ? 1 : ALLOC_N_ARGUMENTS); j++)
                                 check_argument(&notes.notes[i].probe.arguments[j]);
                 }
         }

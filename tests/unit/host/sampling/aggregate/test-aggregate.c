@@ -614,6 +614,62 @@ Test(aggregate, counts_no_stack_of_an_allocation) {
         bench_deinit(&bench);
 }
 
+static int begin_process(void *userdata, uint32_t pid, uint64_t generation) {
+        return 0;
+}
+
+static int add_alive(void *userdata, const LiveAllocation *allocation) {
+        Bench *bench = userdata;
+        const Program program = { &bench->process, &bench->publication };
+
+        return aggregator_add_live(bench->aggregator, &program, allocation, 2000 + 700 * NS_PER_SEC);
+}
+
+/* What is alive is in each window anew, with span and age. Code that is in no file may be other code then. */
+Test(aggregate, adds_what_is_alive_to_each_window) {
+        const struct abi_allocation allocation = { 0x7000, 64, 1 };
+        const uint64_t user[] = { 0x401000 };
+        struct abi_sample header = sample(2000);
+        const Sample told = { .header = &header, .user = user, .allocation = &allocation };
+        Bench bench;
+        const LiveVisit visit = { begin_process, add_alive, &bench };
+        LiveSet *live;
+
+        bench_init(&bench);
+        cr_assert_eq(live_set_new(&live), 0);
+        aggregator_set_live(bench.aggregator, live);
+        header.kind = ABI_KIND_ALLOC;
+        header.value = 512;
+        header.context = ABI_CONTEXT_PRESENT;
+        header.span = (struct abi_span){ .trace_low = 7, .span = 9 };
+        cr_assert_eq(live_set_add(live, &bench.process, &told), 0);
+        cr_assert_eq(add_sample(&bench, &told), 0);
+        for (uint32_t i = 0; i < 2; i++) {
+                _cleanup_(window_freep) Window *window = NULL;
+                const uint32_t bytes = i ? 0 : 2;       /* behind the two profiles of what was allocated */
+                WindowSample row;
+
+                cr_assert_eq(live_set_visit(live, &visit), 0);
+                window = rotate(&bench, 5000 + i);
+                cr_assert_eq(window_n_profiles(window), bytes + 2);
+                cr_assert_eq(window_get_profile(window, bytes)->type, PROFILE_INUSE_SPACE);
+                cr_assert_eq(window_get_profile(window, bytes)->period, 1);
+                window_get_sample(window, bytes, 0, &row);
+                cr_assert_eq(row.value, 512);
+                cr_assert_eq(row.n_times, 0);
+                cr_assert_eq(window_get_link(window, row.link)->span_id[7], 9);
+                cr_assert_str_eq(text(window, attribute(window, row.attributes, "allocation.age")->string),
+                                 "10m");
+                cr_assert_str_eq(text(window, attribute(window, row.attributes,
+                                                        "profile.stack.truncated")->string), "stale");
+                cr_assert_eq(window_get_profile(window, bytes + 1)->type, PROFILE_INUSE_OBJECTS);
+                window_get_sample(window, bytes + 1, 0, &row);
+                cr_assert_eq(row.value, 8);
+        }
+        live_set_free(live);
+        bench_deinit(&bench);
+}
+
 /* The lock is of the time that the thread was blocked; a CPU is what it waited for behind that. */
 Test(aggregate, says_which_lock_a_blocked_thread_waited_for) {
         const struct abi_waker nobody = { .kind = WAKER_UNKNOWN };

@@ -14,9 +14,11 @@ enum { CODE = 0x1000, DATA = 0x2000, NOTES = 0x3000, MAX_NOTES = (1 << 20) + 409
 
 #if defined(__x86_64__)
 static const char nop[] = "\x90", three[] = "8@%rdi 8@%rsi 8@%rdx";
+#define FIRST "%rdi"
 enum { NOP_SIZE = 1, RDI = 14, RSI = 13, RDX = 12 };
 #else
 static const char nop[] = "\x1f\x20\x03\xd5", three[] = "8@x0 8@x1 8@x2";
+#define FIRST "x0"
 enum { NOP_SIZE = 4, RDI = 0, RSI = 1, RDX = 2 };
 #endif
 
@@ -124,9 +126,40 @@ Test(probe_notes, finds_place_semaphore_and_arguments) {
 
 Test(probe_notes, leaves_out_other_probes) {
         add(&(Note){ CODE, 0, 0, "libc", NULL, NULL });
-        add(&(Note){ CODE, 0, 0, NULL, "free", NULL });
+        add(&(Note){ CODE, 0, 0, NULL, "mmap", NULL });
         add(&(Note){ CODE, 0, 0, NULL, NULL, NULL });
         cr_assert_eq(read_file(0).n, 1);
+}
+
+/* Frees come first, in the order of the file, and one argument is enough for them. */
+Test(probe_notes, knows_whether_all_frees_are_told) {
+        const Note free_note = { CODE + 8, 0, DATA + 2, NULL, "free", "8@" FIRST };
+        ProbeNotes found;
+
+        add(&(Note){ CODE, 0, DATA, NULL, NULL, NULL });
+        add(&free_note);
+        add(&(Note){ CODE + 4, 0, DATA, NULL, NULL, NULL });
+        add(&(Note){ CODE + 12, 0, DATA + 2, NULL, "free", NULL });
+        found = read_file(0);
+        cr_assert(found.n == 4 && found.has_all_frees && !found.n_refused);
+        cr_assert(found.notes[0].is_free && found.notes[0].offset == CODE + 8);
+        cr_assert(found.notes[0].probe.arguments[0].place == ALLOC_REGISTER);
+        cr_assert(found.notes[1].is_free && found.notes[1].offset == CODE + 12);
+        cr_assert(!found.notes[2].is_free && found.notes[2].offset == CODE);
+        cr_assert(!found.notes[3].is_free && found.notes[3].offset == CODE + 4);
+        cr_assert_not(one(&(Note){ CODE, 0, DATA, NULL, NULL, NULL }).has_all_frees, "there is none");
+        add(&free_note);
+        add(&(Note){ CODE + 0x200, 0, 0, NULL, "free", NULL });
+        found = read_file(0);
+        cr_assert(found.n == 1 && found.n_refused == 1 && !found.has_all_frees, "one is refused");
+        for (size_t i = 0; i < ALLOC_MAX_FILE_PROBES; i++)
+                add(i ? &(Note){ CODE, 0, DATA, NULL, NULL, NULL } : &free_note);
+        add(&free_note);
+        found = read_file(0);
+        cr_assert(found.n == ALLOC_MAX_FILE_PROBES && !found.has_all_frees, "one is over the cap");
+        add(&free_note);
+        put((uint32_t[]){ 8, UINT32_MAX, 3 }, 12);
+        cr_assert_not(read_file(0).has_all_frees, "they may be behind what is cut");
 }
 
 /* All that follows lies by 0x80 further on than the notes say. */
@@ -212,17 +245,17 @@ Test(probe_notes, knows_the_words_of_the_assembler) {
         };
         struct alloc_probe probe;
 
-        cr_assert_eq(probe_arguments_parse("-4@%eax 8@-16(%rbp)  2@$0x2a", &probe), 0);
+        cr_assert_eq(probe_arguments_parse("-4@%eax 8@-16(%rbp)  2@$0x2a", 3, &probe), 0);
         cr_assert(probe.arguments[0].place == ALLOC_REGISTER && probe.arguments[0].index == 10 &&
                   probe.arguments[0].size == 4 && probe.arguments[0].is_signed);
         cr_assert(probe.arguments[1].place == ALLOC_MEMORY && probe.arguments[1].index == 4 &&
                   probe.arguments[1].value == -16);
         cr_assert(probe.arguments[2].place == ALLOC_CONSTANT && probe.arguments[2].value == 42 &&
                   probe.arguments[2].size == 2);
-        cr_assert_eq(probe_arguments_parse("8@%r15 8@%r8d 8@(%rsp)", &probe), 0);
+        cr_assert_eq(probe_arguments_parse("8@%r15 8@%r8d 8@(%rsp)", 3, &probe), 0);
         cr_assert(probe.arguments[0].index == 0 && probe.arguments[1].index == 9 &&
                   probe.arguments[2].index == 19);
         for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-                cr_assert_eq(probe_arguments_parse(wrong[i], &probe), 1, "%s", wrong[i]);
+                cr_assert_eq(probe_arguments_parse(wrong[i], 3, &probe), 1, "%s", wrong[i]);
 }
 #endif

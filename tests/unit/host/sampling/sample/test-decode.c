@@ -178,7 +178,7 @@ static union AllocationRecord {
         record.header.kind = ABI_KIND_ALLOC;
         record.header.value = 524296;
         record.header.n_kernel = 0;
-        *(struct abi_allocation *)record.header.frames = (struct abi_allocation){ 0x7f0000001000, 16 };
+        *(struct abi_allocation *)record.header.frames = (struct abi_allocation){ 0x7f0000001000, 16, 1 };
         for (size_t i = 0; i < N_USER; i++)
                 record.words[HEADER_WORDS + ABI_ALLOCATION_WORDS + i] = 0x401000 + i;
         return record;
@@ -196,15 +196,17 @@ Test(decode, finds_the_allocation_before_the_frames) {
 }
 
 Test(decode, refuses_allocations_whose_sums_would_run_over) {
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
                 union AllocationRecord record = allocation_record();
 
                 if (i == 0)
                         record.header.value = 0;
                 else if (i == 1)
                         record.header.value = (1ull << 40) + 1;
-                else
+                else if (i == 2)
                         ((struct abi_allocation *)record.header.frames)->size = (1ull << 50) + 1;
+                else
+                        ((struct abi_allocation *)record.header.frames)->has_free = 2;
                 refuses((const Record *)&record, sizeof(record), "a number");
         }
         for (size_t size = 0; size < sizeof(union AllocationRecord); size++) {
@@ -212,6 +214,19 @@ Test(decode, refuses_allocations_whose_sums_would_run_over) {
 
                 refuses((const Record *)&record, size, "short");
         }
+}
+
+Test(decode, takes_frees_of_their_size_alone) {
+        struct abi_free record = { ABI_KIND_FREE, 7, UINT64_MAX };
+        const struct abi_free *found = NULL;
+        Sample sample;
+
+        cr_assert_eq(decode_free(&record, sizeof(record), &found), 0);
+        cr_assert_eq(found, &record);
+        cr_assert_eq(decode_free(&record, sizeof(record) - 1, &found), DECODE_E_MALFORMED);
+        cr_assert_eq(decode_sample(&record, sizeof(record), &sample), DECODE_E_MALFORMED);
+        record.kind = ABI_KIND_ALLOC;
+        cr_assert_eq(decode_free(&record, sizeof(record), &found), DECODE_E_MALFORMED);
 }
 
 static int decode_words(const uint64_t *words, size_t n) {
@@ -248,7 +263,7 @@ Test(decode, refuses_unknown_kinds_and_outcomes) {
 
         record.header.kind = 0;
         refuses(&record, sizeof(record), "kind 0");
-        record.header.kind = ABI_KIND_ALLOC + 1;
+        record.header.kind = ABI_KIND_FREE;
         refuses(&record, sizeof(record), "kind over the last");
         record = sound();
         record.header.stack_end = ABI_STACK_END_N;
