@@ -462,9 +462,13 @@ enum {
         PHP_STRING_HASH = 8,
         PHP_STRING_LENGTH = 16,
         PHP_STRING_TEXT = 24,
+        PHP_FUNCTION_FRAMELESS = 16,    /* also: it was called without a frame */
         PHP_OP_SIZE = 32,
-        PHP_OP_LINE = 24,
+        PHP_OP_EXTRA = 20,              /* four bytes: number in the table of such functions; line; code */
+        PHP_OP_FRAMELESS = 204,         /* ZEND_FRAMELESS_ICALL_0; those with 1 to 3 arguments follow */
         PHP_MAX_OFFSET = 504,           /* offset of a field in a function */
+        PHP_MAX_FRAMELESS = 4096,       /* functions in that table */
+        PHP_MAX_CALLS = 8,              /* places that call them */
 };
 
 /*
@@ -480,6 +484,8 @@ struct php_process {
         uint16_t file;                  /* in a function of PHP: its file, and behind that its first line */
         uint16_t ops;                   /* its ops, and in front of that their number; 0 = not known */
         uint16_t reserved[2];
+        uint64_t frameless;             /* the pointer to the table of functions without frames; 0 = none */
+        int32_t calls[PHP_MAX_CALLS];   /* where they return to, from the evaluator on; 0 = no more */
 };
 
 /*
@@ -692,7 +698,7 @@ RUNTIME_ASSERT(sizeof(struct python_tasks) == 16 + 24);
 RUNTIME_ASSERT(sizeof(struct python_span_type) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_spans) == 24);
 RUNTIME_ASSERT(sizeof(struct v8_process) == 32 + 24 + 24);
-RUNTIME_ASSERT(sizeof(struct php_process) == 56 + 8);
+RUNTIME_ASSERT(sizeof(struct php_process) == 56 + 8 + 8 + 4 * PHP_MAX_CALLS);
 RUNTIME_ASSERT(sizeof(struct ruby_process) == 56 + 24);
 RUNTIME_ASSERT(sizeof(struct beam_process) == 48 + 16 + 8 * BEAM_MAX_SCHEDULERS);
 RUNTIME_ASSERT(sizeof(struct python_spans) == 14 * 8 + PYTHON_N_SPAN_TYPES * 24 + 16);

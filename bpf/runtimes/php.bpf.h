@@ -28,6 +28,11 @@
  * innermost native frame of the evaluator was met by rows, the leaf's line is that of r15; else it is not
  * known. There is one thread with frames: that of the process' own id.
  *
+ * From 8.4 on some functions of C are called without a frame of PHP (frameless), by ops of their own. Where
+ * the op of a frame is such a one, the function is put in front of it, and stays if the native frame that the
+ * evaluator has called goes on right behind a call of such a function. Else it has returned: an op is stored
+ * until another one calls.
+ *
  * Includes nothing, as python.bpf.h, behind which it is included.
  */
 
@@ -91,11 +96,24 @@ static inline bool php_read_function(struct python *python, const struct php_pro
         return true;
 }
 
-/* The line of the op at @op; 0 = it cannot be read. */
-static inline uint32_t php_line(uint64_t op) {
-        uint32_t line;
+/* Part of an op, from PHP_OP_EXTRA on. */
+struct php_op {
+        uint32_t extra, line;
+        uint8_t code, types[3];
+};
 
-        return bpf_probe_read_user(&line, sizeof(line), (const void *)(op + PHP_OP_LINE)) ? 0 : line;
+/* Reads the op at @at. If it cannot be, its line is 0. */
+static inline void php_read_op(uint64_t at, struct php_op *op) {
+        if (bpf_probe_read_user(op, sizeof(*op), (const void *)(at + PHP_OP_EXTRA)))
+                *op = (struct php_op){ 0 };
+}
+
+/* The line of the op at @at; 0 = it cannot be read. */
+static inline uint32_t php_line(uint64_t at) {
+        struct php_op op;
+
+        php_read_op(at, &op);
+        return op.line;
 }
 
 /* The line at which the innermost function is, if the registers of frame 0 say so; else 0. */
@@ -130,10 +148,28 @@ static inline void php_add_generators(struct python *python, const struct php_pr
                 php_add(python, 0, 0, 0);
 }
 
+/* Puts the function that @op calls without a frame in front of the op's own, as far as is known here. */
+static inline void php_add_frameless(struct python *python, const struct php_process *process,
+                                     const struct php_op *op) {
+        uint64_t table = 0, function = 0, known = 0;
+
+        if (!process->frameless || (uint8_t)(op->code - PHP_OP_FRAMELESS) > 3 ||
+            op->extra >= PHP_MAX_FRAMELESS || python->n > PYTHON_MAX_CHAIN - 3 ||
+            !python_read(process->frameless, &table) ||
+            !python_read(table + 8 * (uint64_t)op->extra, &function) ||
+            !php_read_function(python, process, function, &known) ||
+            known >> 32 != (PHP_FUNCTION_INTERNAL | PHP_FUNCTION_NAMED))
+                return;
+        if (!python->n)
+                python->call_line = op->line;
+        php_add(python, function, known | (uint64_t)PHP_FUNCTION_FRAMELESS << 32, 0);
+}
+
 /* Takes a frame with a function. Return: whether there is one. */
 static inline bool php_take(struct python *python, const struct php_process *process, uint64_t at,
                             const uint64_t *frame, const uint64_t *registers) {
         uint64_t function = frame[PHP_FRAME_FUNCTION], known = 0;
+        struct php_op op = { 0 };
         bool is_internal;
 
         if (!php_read_function(python, process, function, &known))
@@ -143,12 +179,17 @@ static inline bool php_take(struct python *python, const struct php_process *pro
                 python->is_resumed = 1;
                 return true;
         }
-        if (!python->n && !is_internal) {
-                python->leaf_line = php_leaf_line(process, at, function, registers);
-                php_add(python, function, known, 0);
-        } else {
-                php_add(python, function, known, is_internal ? 0 : php_line(frame[PHP_FRAME_OPLINE]));
+        if (!is_internal) {
+                php_read_op(frame[PHP_FRAME_OPLINE], &op);
+                if (!python->n) {
+                        python->leaf_line = php_leaf_line(process, at, function, registers);
+                        php_add_frameless(python, process, &op);
+                        op.line = 0;
+                } else if (python->n == python->last_mark) {
+                        php_add_frameless(python, process, &op);
+                }
         }
+        php_add(python, function, known, op.line);
         if (is_internal || !(frame[PHP_FRAME_INFO] & PHP_INFO_TOP))
                 return true;
         if (!python->is_resumed)
@@ -184,6 +225,8 @@ static inline bool php_chain_begin(struct python *python, const struct php_proce
         python->evaluator_size = process->evaluator_size;
         python->cold = process->cold;
         python->cold_size = process->cold_size;
+        for (uint32_t i = 0; i < PHP_MAX_CALLS; i++)
+                python->calls[i] = process->calls[i];
         python->is_counted = 1;
         python->mark = PYTHON_NO_MARK;
         python->last_mark = 0;

@@ -135,6 +135,12 @@ struct python {
         uint32_t is_again;              /* the second walk */
         uint32_t is_resumed;            /* frames follow the last of these runs, as a fiber's */
         uint32_t leaf_line;             /* of entries[0], if the first native frame is met; 0 = not known */
+        /* PHP alone: functions that are called without a frame, which are among the entries */
+        uint32_t call_line;             /* where the first entry is called */
+        uint32_t n_left_out;            /* those that have returned */
+        int32_t calls[PHP_MAX_CALLS];   /* as in struct php_process */
+        uint32_t has_left;              /* the walk has left the innermost native frame */
+        uint64_t called, own;           /* where the evaluator's callee goes on, and it itself; 0 = a leaf */
         uint32_t has_leaf;              /* Ruby alone: its innermost frame was read; */
         uint32_t is_in_core;            /* the native frame that was left last is the core's */
         uint32_t has_thirds;            /* frames have three words */
@@ -702,6 +708,10 @@ static inline void python_clear(struct python *python) {
         python->is_again = 0;
         python->is_resumed = 0;
         python->leaf_line = 0;
+        python->call_line = 0;
+        python->n_left_out = 0;
+        python->has_left = 0;
+        python->called = 0;
         python->is_single = 0;
         python->n = 0;
         python->at = 0;
@@ -778,12 +788,18 @@ static inline bool python_chain_end(struct python *python) {
 
 /* The walk leaves a native frame at @pc. */
 static inline bool python_meets_counted(struct python *python, uint64_t pc) {
+        uint64_t call = python->has_left ? pc : 0;
+
+        python->has_left = 1;
         if (pc - python->evaluator >= python->evaluator_size && pc - python->cold >= python->cold_size) {
                 python->is_in_core = pc - python->core < python->core_size;
+                python->called = call;
                 return false;
         }
+        python->own = call;
         if (++python->n_met <= python->n_skipped) {
                 python->is_in_core = 0;
+                python->called = 0;
                 return false;
         }
         return python->mark == PYTHON_MARK_EVALUATOR;
@@ -807,11 +823,58 @@ static inline bool python_is_frame(const struct python *python, uint32_t at) {
         return python->entries[at].first >> RUNTIME_KIND_SHIFT;
 }
 
+/* Whether a frame's first word is of a function that PHP has called without a frame. */
+static inline bool python_is_frameless(uint64_t first) {
+        return first >> PHP_FUNCTION_SHIFT ==
+                ((uint64_t)RUNTIME_PHP << (RUNTIME_KIND_SHIFT - PHP_FUNCTION_SHIFT) |
+                 (PHP_FUNCTION_INTERNAL | PHP_FUNCTION_NAMED | PHP_FUNCTION_FRAMELESS));
+}
+
+/* Whether the evaluator that is met has called such a function, and that has not returned. */
+static inline bool python_is_in_call(const struct python *python) {
+        uint64_t is = 0;
+
+        for (uint32_t i = 0; i < PHP_MAX_CALLS; i++) {
+                uint64_t call = python->evaluator + (uint64_t)(int64_t)python->calls[i];
+
+                call &= RUNTIME_ADDRESS_MASK;
+                is |= unwind_is_same(python->called, call) | unwind_is_same(python->own, call);
+        }
+        return is;
+}
+
+/* The place of the entries from the next one on is met: what was not known of the first ones is. */
+static inline void python_settle(struct python *python) {
+        uint32_t at = python->at, line = python->n_met == 1 ? python->leaf_line : 0;
+        bool is_in_call;
+
+        if (at >= PYTHON_MAX_CHAIN)
+                return;
+        barrier_var(at);
+        if (at >= PYTHON_MAX_CHAIN)
+                return;
+        if (!python_is_frameless(python->entries[at].first)) {
+                if (!at)
+                        python->entries[0].second |= line;
+                return;
+        }
+        is_in_call = python_is_in_call(python);
+        if (is_in_call)
+                line = python->call_line;
+        if (!at)
+                python->entries[1].second = python->entries[1].second >> 32 << 32 | line;
+        if (is_in_call)
+                return;
+        python->at = at + 1;
+        python->n_left_out++;
+}
+
 /* The frame at words[n - 1] is the evaluator's: Python's frames take its place, if there are any. */
 static inline void python_join(struct unwind *unwind, struct python *python) {
         python->mode = PYTHON_WRITES;
-        if (python->is_counted && python->n_met == 1 && !python->at)
-                python->entries[0].second |= python->leaf_line;
+        if (python->is_counted)
+                python_settle(python);
+        python->called = 0;
         if (python_is_frame(python, python->at) && unwind->n_frames)
                 unwind->n_frames--;
         if (python->is_in_core && python_is_frame(python, python->at) && unwind->n_frames)
@@ -829,7 +892,7 @@ static inline bool python_is_fiber(const struct python *python) {
  * end: then the rest belongs to another stack. Return: whether frames are left to be written.
  */
 static inline bool python_rest(const struct unwind *unwind, struct python *python) {
-        if (python->mode != PYTHON_WAITS || python->n_written >= python->n_frames ||
+        if (python->mode != PYTHON_WAITS || python->n_written + python->n_left_out >= python->n_frames ||
             (unwind->end == ABI_STACK_COMPLETE && !python_is_fiber(python)) || unwind->end == ABI_STACK_DEPTH)
                 return false;
         python->mode = PYTHON_WRITES_REST;
@@ -858,6 +921,9 @@ static inline bool python_again(const struct rows_walk *walk) {
         python->mark = python->at < python->end ? PYTHON_MARK_EVALUATOR : PYTHON_NO_MARK;
         python->n_met = 0;
         python->n_written = 0;
+        python->n_left_out = 0;
+        python->has_left = 0;
+        python->called = 0;
         python->is_in_core = 0;
         unwind->pc = python->begin.pc;
         unwind->sp = python->begin.sp;
@@ -914,6 +980,11 @@ static inline bool python_write(struct unwind *unwind, struct python *python, ui
                         if (second == PYTHON_NO_MARK)
                                 python_take_part(python);
                 }
+                return true;
+        }
+        if (python->mode == PYTHON_WRITES_REST && python_is_frameless(first)) {
+                python->at = at + 1;
+                python->n_left_out++;
                 return true;
         }
         if (n >= unwind->limit || n > UNWIND_MAX_FRAMES - RUNTIME_MAX_WORDS)

@@ -601,7 +601,8 @@ static __always_inline void python_count(const struct python *python) {
                 return;
         if (python->is_cut)
                 counters_count(counters, COUNTER_PYTHON_CUT, 1);
-        else if (python->n_written < python->n_frames || python->mode == PYTHON_WRITES_REST)
+        else if (python->n_written + python->n_left_out < python->n_frames ||
+                 python->mode == PYTHON_WRITES_REST)
                 counters_count(counters, COUNTER_PYTHON_PARTIAL, 1);
         else
                 counters_count(counters, COUNTER_PYTHON_WHOLE, 1);

@@ -91,6 +91,16 @@ def codes():
         write("php", f"d-cut-{n}", b"d" + good[:n])
 
 
+def calls():
+    # lea table(%rip),%rax; mov 0x14(%r15),%ecx; mov (%rax),%rax; call *(%rax,%rcx,8)
+    good = b"\x48\x8d\x05" + struct.pack("<i", 0x10000 - 0x1007) + bytes.fromhex("418b4f14 488b00 ff14c8")
+    write("php", "c-lea", b"c" + good)
+    write("php", "c-word", b"c" + good.replace(b"\x48\x8d", b"\x48\x8b", 1))
+    write("php", "c-slot", b"c" + b"\x48\x8b\x05" + struct.pack("<i", 0x10008 - 0x1007) + good[7:])
+    write("php", "c-far", b"c" + good[:-3] + 30 * b"\x90" + bytes.fromhex("42ff14c0"))
+    write("php", "c-other-register", b"c" + good[:-1] + b"\xc9")
+
+
 def answers():
     said = struct.pack("<IIiIIHH", 0x50485031, 2, 0, 7, 3, 6, 5)
     write("php", "s-name", b"s" + said + b"A::b\0\0"[:5] + b"\0a.php\0"[1:])
@@ -103,7 +113,7 @@ def entry(**more):
     fields = {"generation": 1, "current": BASE + 0x2000, "generators": BASE + 0x2008, "evaluator": TEXT + 0x400,
               "evaluator_size": 0x100, "cold": TEXT + 0x200, "cold_size": 0x100}
     fields.update(more)
-    return struct.pack("<7Q4H", *fields.values(), FILE_AT, OPS_AT, 0, 0)
+    return struct.pack("<7Q4HQ8i", *fields.values(), FILE_AT, OPS_AT, 0, 0, BASE + 0x2010, 0x40 - 0x400, *7 * [0])
 
 
 def frame(i):
@@ -140,13 +150,20 @@ def walk():
     case("unreadable", (frame(4) + 24, BASE + SIZE - 8))
     case("odd", (frame(4) + 48, BASE + frame(5) + 4))
     case("no-frames", (0x2000, 0))
-    case("no-ops", head=entry()[:-6] + bytes(6))
+    frameless = (0x2010, BASE + 0x2020), (0x2020, BASE + 0x2800 + 256 * 3), (0x3b50, 0, 100 | 205 << 32)
+    case("frameless", *frameless, (56, TEXT + 0x40), (120, TEXT + 0x401), (184, TEXT + 2), (248, TEXT + 0x203),
+         (312, TEXT + 0x804))
+    case("frameless-returned", *frameless)
+    case("frameless-no-rows", *frameless, (56, MASK))
+    case("no-ops", head=entry()[:58] + bytes(6) + entry()[64:])
     case("everything-is-evaluator", head=entry(evaluator=0, evaluator_size=MASK))
-    case("far-fields", head=entry()[:-8] + b"\xff" * 8)
+    case("far-fields", head=entry()[:56] + b"\xff" * 8 + entry()[64:])
+    case("far-calls", head=entry()[:72] + b"\xff" * 32)
 
 
 if __name__ == "__main__":
     names()
     codes()
+    calls()
     answers()
     walk()

@@ -124,6 +124,7 @@ $chains = [
     'magic' => function () { return (new Shape)->unknown(1); },
     'got' => function () { return (new Shape)->nothing; },
     'text' => function () { return strlen(new Shape); },
+    'joined' => function () { return implode(',', [new Shape]); },
     'bound' => function () { return (new Shape)->bound()(); },
     'ends' => function () { $ends = new Ends; },
     'iterated' => function () { foreach (new Rows as $row); },

@@ -175,6 +175,55 @@ static void read_cold(const DynamicImage *image, PhpOpened *opened) {
         function_table_deinit(&functions);
 }
 
+/* ---- functions that are called without a frame ---- */
+
+typedef struct Calls {
+        PhpTable table;
+        PhpOpened *opened;
+        size_t n;
+} Calls;
+
+static void take_call(Calls *calls, uint64_t goes_on) {
+        int64_t distance = (int64_t)(goes_on - calls->opened->evaluator);
+
+        if (distance != (int32_t)distance)
+                return;
+        for (size_t i = 0; i < calls->n && i < PHP_MAX_CALLS; i++)
+                if (calls->opened->calls[i] == distance)
+                        return;         /* two ways lead to it */
+        if (calls->n < PHP_MAX_CALLS)
+                calls->opened->calls[calls->n] = (int32_t)distance;
+        calls->n++;
+}
+
+static bool find_calls(void *userdata, uint64_t address, const char *text, size_t size) {
+        Calls *calls = userdata;
+        uint64_t goes_on;
+
+        for (size_t i = 0; i + PHP_CALL_CODE <= size; i++)
+                if (php_call_decode((const uint8_t *)text + i, address + i, &calls->table, &goes_on))
+                        take_call(calls, goes_on);
+        return false;
+}
+
+/* Return: 0, -ENOMEM. */
+static int read_calls(const DynamicImage *image, PhpOpened *opened) {
+        Calls calls = { .opened = opened };
+        Place functions, handlers;
+        int r;
+
+        if (!find(image, "zend_flf_functions", &functions) || !find(image, "zend_flf_handlers", &handlers))
+                return 0;
+        calls.table.address = handlers.address;
+        r = find_slot(image, "zend_flf_handlers", &calls.table.slot);
+        if (r)
+                return error_fold(r);
+        dynamic_image_search(image, PF_W, PHP_CALL_CODE - 1, find_calls, &calls);
+        if (calls.n && calls.n <= PHP_MAX_CALLS)
+                opened->frameless = functions.address;
+        return 0;
+}
+
 int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         Place globals, evaluator, generators = { 0 };
         char version[MAX_VERSION] = "";
@@ -209,6 +258,9 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         opened->file = layout.file;
         opened->ops = layout.ops;
         read_cold(&image, opened);
+        r = read_calls(&image, opened);
+        if (r)
+                return error_fold(r);
         snprintf(opened->reason, sizeof(opened->reason), "PHP%s%s", *version ? " " : "", version);
         return 0;
 }

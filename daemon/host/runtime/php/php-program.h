@@ -16,6 +16,7 @@
 
 enum {
         PHP_MAX_REASON = 128,
+        PHP_CALL_CODE = 64,             /* bytes of code that php_call_decode() looks at */
 };
 
 /* ELF addresses, and offsets of fields as in struct php_process. */
@@ -27,6 +28,8 @@ typedef struct PhpOpened {
         uint64_t cold, cold_size;
         uint16_t file, ops;
         uint16_t reserved[2];
+        uint64_t frameless;
+        int32_t calls[PHP_MAX_CALLS];
         char reason[PHP_MAX_REASON];    /* `PHP 8.2.36`; if the result is not 0, what is not known */
 } PhpOpened;
 
@@ -37,6 +40,12 @@ typedef struct PhpLayout {
         uint32_t current;               /* in executor_globals */
         uint16_t file, ops;             /* in a function; ops: 0 = it does not say */
 } PhpLayout;
+
+/* The variable that points to a table of functions. */
+typedef struct PhpTable {
+        uint64_t address;
+        uint64_t slot;                  /* word that says where it is, 0 = none */
+} PhpTable;
 
 enum {
         _PHP_OPEN_E_SUCCESS,
@@ -61,3 +70,9 @@ bool php_opened_is_sound(const PhpOpened *opened);
  * ELF address of executor_globals. Return: whether all of it is understood.
  */
 bool php_layout_decode(const uint8_t *code, size_t size, uint64_t at, uint64_t globals, PhpLayout *layout);
+
+/*
+ * Pure. Whether the PHP_CALL_CODE bytes of code at ELF address @at begin with the use of @table for a call of
+ * one of its functions. Then *goes_onp: where that returns to.
+ */
+bool php_call_decode(const uint8_t *code, uint64_t at, const PhpTable *table, uint64_t *goes_onp);

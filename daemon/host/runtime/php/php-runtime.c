@@ -86,6 +86,7 @@ static int check_globals(const RuntimeSubject *subject, const PhpOpened *opened)
 }
 
 static int attach(RuntimeSubject *subject, void **statep, void *entry, char text[RUNTIMES_MAX_TEXT]) {
+        struct php_process *process = entry;
         PhpState *state = *statep;
         const PhpOpened *opened;
         int r = state ? 0 : make_state(&state, subject);
@@ -108,7 +109,7 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                          opened->reason);
         if (r)
                 return r;
-        *(struct php_process *)entry = (struct php_process){
+        *process = (struct php_process){
                 .generation = subject->generation,
                 .current = opened->current + subject->bias,
                 .generators = opened->generators ? opened->generators + subject->bias : 0,
@@ -118,7 +119,9 @@ static int attach(RuntimeSubject *subject, void **statep, void *entry, char text
                 .cold_size = opened->cold_size,
                 .file = opened->file,
                 .ops = opened->ops,
+                .frameless = opened->frameless ? opened->frameless + subject->bias : 0,
         };
+        memcpy(process->calls, opened->calls, sizeof(process->calls));
         return 0;
 }
 

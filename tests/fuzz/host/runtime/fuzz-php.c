@@ -2,9 +2,9 @@
 
 /*
  * Fuzz: PHP that nobody has made. The input is a letter, then code of a function that says the layout (d),
- * memory with functions, classes and texts (n), or a FunctionSaid with texts (s). A layout lies within its
- * bounds, a name is UTF-8 with an end, and a line is none or positive. Recipe of the corpus:
- * make-php-corpus.py.
+ * code that may call a function without a frame (c), memory with functions, classes and texts (n), or a
+ * FunctionSaid with texts (s). A layout lies within its bounds, a name is UTF-8 with an end, and a line is
+ * none or positive. Recipe of the corpus: make-php-corpus.py.
  */
 
 #include <stdint.h>
@@ -37,6 +37,17 @@ static void decode(const uint8_t *data, size_t size) {
 
         if (php_layout_decode(data, size, 0x1000, GLOBALS, &layout) &&
             (!layout.current || !layout.file || layout.file > PHP_MAX_OFFSET || layout.ops))
+                abort();
+}
+
+static void call(const uint8_t *data, size_t size) {
+        const PhpTable table = { .address = GLOBALS, .slot = GLOBALS + 8 };
+        uint8_t code[PHP_CALL_CODE] = { 0 };
+        uint64_t goes_on = 0;
+
+        memcpy(code, data, size < sizeof(code) ? size : sizeof(code));
+        if (php_call_decode(code, 0x1000, &table, &goes_on) &&
+            (goes_on <= 0x1000 || goes_on > 0x1000 + sizeof(code)))
                 abort();
 }
 
@@ -84,6 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 return 0;
         if (data[0] == 'd')
                 decode(data + 1, size - 1);
+        else if (data[0] == 'c')
+                call(data + 1, size - 1);
         else if (data[0] == 'n')
                 name(data + 1, size - 1);
         else if (data[0] == 's')

@@ -24,6 +24,7 @@ TEXT = SOURCE.read_text().splitlines()
 BURN = range(TEXT.index("function burn($seed) {") + 1, TEXT.index("function look() {"))
 LOOP = {at for at, line in enumerate(TEXT, 1) if "$total = " in line and at in BURN and "for" not in line}
 N = 10000 if tap.LONG else 2500
+FEW = 600               # samples of a program that has one chain
 OPCACHE = ("-d", "zend_extension=opcache", "-d", "opcache.enable_cli=1", "-d", "opcache.file_update_protection=0",
            "-d", "display_startup_errors=0")
 WHOLE = 0.99            # of samples: those in a chain, or on the way to its `burn`
@@ -33,6 +34,15 @@ BESIDE = {"thrower", "Exception::__construct", "set_error_handler", "restore_err
           "Fiber::__construct", "Fiber::suspend", "ArrayIterator::__construct"}
 # what a fiber does that is resumed later
 BEFORE = ["{closure}", "Fiber::start", "{closure}", "Fiber::start", "{closure}"]
+# most of its time in a function of C, which 8.4 calls without a frame
+SEARCH = """<?php
+function searches($text) {
+    return strpos($text, 'ab');
+}
+echo "ready\\n";
+for ($text = str_repeat('a', 1 << 16);;)
+    searches($text);
+"""
 # whether opcache works, and its JIT, by two digits
 WORKS = "$s = opcache_get_status(false); echo (int)($s['opcache_enabled'] ?? 0), (int)($s['jit']['on'] ?? 0);"
 
@@ -173,6 +183,27 @@ class Php(session.NamingCase):
                 _, ends = self.check(jit, self.sampled(command)[0], truth_of(self, command))
                 # code of the JIT ends the native walk; without it hardly a stack does
                 self.assertGreater(ends["no_rows"], 0.5 * sum(ends.values()), ends)
+
+    def test_functions_of_c_that_are_called_without_a_frame(self):
+        script = self.directory() / "search.php"
+        script.write_text(SEARCH)
+        for php in all_phps():
+            with self.subTest(php=php):
+                child = self.spawn([php, "-n", script])
+                child.wait_for("ready")
+                run = self.start("--pid", child.pid, *HZ)
+                self.wait_for(run, lambda samples: sum(bool(own(s)) and is_named(s) for s in samples) >= FEW,
+                              f"{FEW} samples with all names")
+                result = run.stop()
+                child.stop(9)
+                chains = collections.Counter(tuple((f.name, f.line) for f in s.frames if f.type == "php")
+                                             for s in result.of(child.pid) if own(s) and is_named(s))
+                print(f"# {php}: {chains.most_common(4)}", flush=True)
+                whole = ("strpos", 0), ("searches", 3), ("main", 7)
+                self.assertGreaterEqual(chains[whole], WHOLE * sum(chains.values()))
+                # in its caller, before the call or behind it: the line is that of the registers
+                self.assertEqual({chain for chain in chains if chain != whole and
+                                  not (chain[-2][0] == "searches" and len(chain) == 2)}, set())
 
     def test_a_release_is_named_by_targets(self):
         child = self.spawn([all_phps()[-1], SOURCE])

@@ -2,7 +2,7 @@
 
 /*
  * The lines of bpf/runtimes/php.bpf.h themselves, on frames, functions and native stacks made by hand, by the
- * layout of PHP 8.2.
+ * layout of PHP 8.2; calls without a frame are 8.4's.
  *
  * Native frames are 64 bytes each: all text has the row CFA = rsp + 64, and the evaluator is a part of it.
  */
@@ -29,8 +29,10 @@ enum {
         HEAP = 0x66000000,
         CURRENT = HEAP,
         GENERATORS = HEAP + 8,
+        FRAMELESS = HEAP + 16,
         GENERATOR_CLASS = HEAP + 0x40,
         OBJECT = HEAP + 0x80,
+        TABLE = HEAP + 0x200,           /* of functions that are called without a frame */
         FRAMES = HEAP + 0x1000,         /* 80 bytes each */
         FUNCTIONS = HEAP + 0x4000,      /* 256 bytes each */
         TEXTS = HEAP + 0x8000,          /* 32 bytes each */
@@ -40,6 +42,8 @@ enum {
         OPS_AT = 88,
         TOP = PHP_INFO_TOP,
         LEAF = TEXT + 9,
+        CALL = TEXT + 0x40,             /* where they return to; */
+        OWN_CALL = EVALUATOR + 0x20,    /* the same in the evaluator itself */
 };
 
 static uint64_t words[N_WORDS];
@@ -367,4 +371,126 @@ Test(php_walk, stacks_deeper_than_wanted_keep_their_innermost_frames) {
         shim_python = &php;
         shim_walk(&unwind, &rules, frames, &cache);
         CHECK(ABI_STACK_DEPTH, LEAF, USER(1), USER(2));
+}
+
+/* ---- functions that are called without a frame ---- */
+
+/* Op 3 of function @i calls function 9, of C; natively, by code that is called by the evaluator. */
+static void call_frameless(unsigned i) {
+        put_function(9, PHP_FUNCTION_INTERNAL);
+        *at(FRAMELESS) = TABLE;
+        at(TABLE)[5] = function(9);
+        at(op(i, 3))[2] = 5ull << 32;
+        at(op(i, 3))[3] |= (uint64_t)(PHP_OP_FRAMELESS + 2) << 32;
+        process.frameless = FRAMELESS;
+        process.calls[0] = CALL - EVALUATOR;
+        process.calls[1] = OWN_CALL - EVALUATOR;
+        put_native(0, CALL);
+        put_native(1, EVALUATOR + 1);
+        put_native(2, TEXT + 2);
+        put_native(3, COLD + 3);
+        put_native(4, ROOT + 4);
+}
+
+#define CALLED word_of(9, PHP_FUNCTION_INTERNAL | PHP_FUNCTION_FRAMELESS)
+
+Test(php_walk, a_function_that_is_called_without_a_frame_stands_in_front_of_its_caller) {
+        call_frameless(1);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, CALL, CALLED, USER(1), USER(2), TEXT + 2,
+              word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+        cr_assert_eq(frames[3], (uint64_t)php_cookie(0x1009, 0, 0, 0) << 32);
+        cr_assert_eq(frames[5], (uint64_t)php_cookie(0x1001, 0, 0xf11e, 100) << 32 | 103,
+                     "its line is known, since the op is");
+        cr_assert_eq(php.n_written, php.n_frames);
+        cr_assert_eq(php.n_left_out, 0);
+}
+
+Test(php_walk, one_that_has_returned_is_left_out) {
+        static const uint64_t others[] = { CALL + 1, TEXT + 2 };
+
+        call_frameless(1);
+        rules.registers[14] = frame(1);
+        rules.registers[15] = op(1, 7);
+        for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+                put_native(0, others[i]);
+                cr_assert(walk_from(LEAF));
+                CHECK(ABI_STACK_COMPLETE, LEAF, others[i], USER(1), USER(2), TEXT + 2,
+                      word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+                cr_assert_eq((uint32_t)frames[3], 107, "the registers' line");
+                cr_assert_eq(php.n_written + php.n_left_out, php.n_frames);
+        }
+}
+
+Test(php_walk, a_leaf_at_that_place_has_returned) {
+        call_frameless(1);
+        put_native(0, EVALUATOR + 1);
+        put_native(1, TEXT + 2);
+        put_native(2, COLD + 3);
+        put_native(3, ROOT + 4);
+        cr_assert(walk_from(CALL));
+        CHECK(ABI_STACK_COMPLETE, CALL, USER(1), USER(2), TEXT + 2, word_of(3, PHP_FUNCTION_INTERNAL),
+              USER(4), USER(5), ROOT + 4);
+}
+
+Test(php_walk, the_evaluator_may_call_one_itself) {
+        call_frameless(1);
+        put_native(0, OWN_CALL);
+        put_native(1, TEXT + 2);
+        put_native(2, COLD + 3);
+        put_native(3, ROOT + 4);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, CALLED, USER(1), USER(2), TEXT + 2, word_of(3, PHP_FUNCTION_INTERNAL),
+              USER(4), USER(5), ROOT + 4);
+        put_native(0, TEXT + 2);
+        put_native(1, COLD + 3);
+        put_native(2, ROOT + 4);
+        walk_from(OWN_CALL);
+        cr_assert_eq(frames[0], USER(1), "as the leaf it has returned from it");
+}
+
+Test(php_walk, one_that_calls_back_stands_between_two_runs) {
+        put_frame(1, 2, TOP);
+        call_frameless(2);
+        put_native(0, EVALUATOR + 1);
+        put_native(1, CALL);
+        put_native(2, COLD + 3);
+        put_native(3, TEXT + 2);
+        put_native(4, COLD + 3);
+        put_native(5, ROOT + 4);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, USER(1), CALL, CALLED, USER(2), TEXT + 2,
+              word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+        put_native(1, CALL + 1);        /* a destructor */
+        walk_from(LEAF);
+        CHECK(ABI_STACK_COMPLETE, LEAF, USER(1), CALL + 1, USER(2), TEXT + 2,
+              word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+}
+
+Test(php_walk, an_op_that_calls_none_has_none_in_front) {
+        for (unsigned i = 0; i < 6; i++) {
+                call_frameless(1);
+                at(op(1, 3))[3] = 103 | (uint64_t)(i == 0 ? 203 : i == 1 ? 208 : 206) << 32;
+                if (i == 2)
+                        process.frameless = 0;
+                else if (i == 3)
+                        at(op(1, 3))[2] = (uint64_t)PHP_MAX_FRAMELESS << 32;
+                else if (i == 4)
+                        put_function(9, PHP_FUNCTION_USER);
+                else if (i == 5)
+                        at(TABLE)[5] = HEAP - 8;
+                cr_assert(walk_from(LEAF));
+                CHECK(ABI_STACK_COMPLETE, LEAF, CALL, USER(1), USER(2), TEXT + 2,
+                      word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+                cr_assert_eq(php.n_written, php.n_frames, "%u", i);
+        }
+}
+
+Test(php_walk, behind_code_without_rows_none_is_known_to_be_called) {
+        call_frameless(1);
+        put_native(0, ROWLESS + 2);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_NO_ROWS, LEAF, ROWLESS + 2, USER(1), USER(2), word_of(3, PHP_FUNCTION_INTERNAL),
+              USER(4), USER(5));
+        cr_assert_eq(php.n_written + php.n_left_out, php.n_frames);
 }

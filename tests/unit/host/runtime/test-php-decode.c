@@ -130,3 +130,75 @@ Test(php_decode, what_a_worker_says_of_a_file_is_checked) {
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
                 cr_assert_not(php_opened_is_sound(&bad[i]), "%zu", i);
 }
+
+/* ---- calls without a frame: php8.4 (8.4.27), where zend_flf_handlers is at 0x5f56f8 ---- */
+
+enum {
+        HANDLERS = 0x5f56f8,
+        WITH_TWO = 0x3c7c20,            /* ZEND_FRAMELESS_ICALL_2 */
+        WITH_THREE = 0x3c7ef0,
+        USES = 0x3572c8,                /* other code, which looks for a function in the table */
+};
+
+static const uint8_t with_two[] = {
+        0x48, 0x8d, 0x05, 0xd1, 0xda, 0x22, 0x00, 0x41, 0x8b, 0x4f, 0x14, 0x48, 0x89,
+        0xfa, 0x48, 0x89, 0xee, 0x48, 0x89, 0xdf, 0x48, 0x8b, 0x00, 0xff, 0x14, 0xc8,
+};
+
+static const uint8_t with_three[] = {
+        0x48, 0x8d, 0x05, 0x01, 0xd8, 0x22, 0x00, 0x4c, 0x89, 0xe2, 0x48, 0x89, 0xee, 0x48,
+        0x89, 0xdf, 0x45, 0x8b, 0x47, 0x14, 0x48, 0x8b, 0x00, 0x42, 0xff, 0x14, 0xc0,
+};
+
+static const uint8_t uses[] = {
+        0x48, 0x8d, 0x0d, 0x29, 0xe4, 0x29, 0x00, 0x4c, 0x8b, 0x01, 0x4d, 0x85, 0xc0, 0x74, 0xdd,
+        0x49, 0x39, 0x10, 0x74, 0xe2, 0x4c, 0x89, 0xc1, 0x90, 0x48, 0x83, 0xc1, 0x08, 0x48, 0x39,
+};
+
+/* Return: where the function returns to; 0 = it is no such call. */
+static uint64_t call_at(const uint8_t *code, size_t size, uint64_t at, uint64_t address, uint64_t slot) {
+        const PhpTable table = { address, slot };
+        uint8_t bytes[PHP_CALL_CODE] = { 0 };
+        uint64_t goes_on = 0;
+
+        memcpy(bytes, code, size);
+        return php_call_decode(bytes, at, &table, &goes_on) ? goes_on : 0;
+}
+
+Test(php_decode, calls_without_a_frame_say_where_they_return_to) {
+        cr_assert_eq(call_at(with_two, sizeof(with_two), WITH_TWO, HANDLERS, 0), 0x3c7c3a);
+        cr_assert_eq(call_at(with_three, sizeof(with_three), WITH_THREE, HANDLERS, 0), 0x3c7f0b);
+        cr_assert_eq(call_at(uses, sizeof(uses), USES, HANDLERS, 0), 0);
+        cr_assert_eq(call_at(with_two, sizeof(with_two), WITH_TWO, HANDLERS + 8, 0), 0, "another table");
+        cr_assert_eq(call_at(with_two + 1, sizeof(with_two) - 1, WITH_TWO + 1, HANDLERS, 0), 0);
+        cr_assert_eq(call_at(with_two, sizeof(with_two) - 3, WITH_TWO, HANDLERS, 0), 0, "without the call");
+}
+
+/* What a library, and a program that is not relocated, have in place of the lea. */
+Test(php_decode, calls_by_a_word_that_says_where_the_table_is) {
+        uint8_t code[sizeof(with_two)];
+
+        memcpy(code, with_two, sizeof(code));
+        code[1] = 0x8b;
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, 0x777000, HANDLERS), 0x3c7c3a);
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, 0x777000, 0), 0);
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, HANDLERS, 0), 0x3c7c3a);
+        memset(code + 20, 0x90, 3);     /* mov (%rax),%rax */
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, HANDLERS, 0), 0x3c7c3a, "it is the table's word");
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, 0x777000, HANDLERS), 0);
+}
+
+Test(php_decode, another_register_or_another_size_is_no_such_call) {
+        static const struct {
+                size_t at;
+                uint8_t byte;
+        } wrong[] = { { 2, 0x0d }, { 22, 0x08 }, { 24, 0x15 }, { 25, 0x88 }, { 25, 0xc9 } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+                uint8_t code[sizeof(with_two)];
+
+                memcpy(code, with_two, sizeof(code));
+                code[wrong[i].at] = wrong[i].byte;
+                cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, HANDLERS, 0), 0, "%zu", i);
+        }
+}
