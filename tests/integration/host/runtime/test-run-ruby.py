@@ -22,8 +22,32 @@ SOURCE = tap.SOURCE_DIR / "tests/victims/ruby/victim-ruby.rb"
 TEXT = SOURCE.read_text().splitlines()
 BURN = range(TEXT.index("def burn(seed)") + 2, TEXT.index("module Counts"))
 N = 8000 if tap.LONG else 2000
+FEW = 200               # samples of a thread that has one chain
 WHOLE = 0.99            # of samples: those in a chain, or on the way to its `burn`
 MOST_BESIDE = 4         # methods of such a way
+RACTORS = """$stdout.sync = true
+Warning[:experimental] = false
+PRINT = ARGV.include?('--print')
+def burn(n)
+  puts caller_locations(0).map { |at| "#{at.lineno} #{at.label}" }.join(';') if PRINT
+  i = 0
+  while i < 4000
+    n = (n * 31 + i) & 0xffff
+    i += 1
+  end
+  n
+end
+def hot(n)
+  burn(n) + 1
+end
+def works(n)
+  [n].each { |x| hot(x) }
+end
+others = Array.new(2) { |i| Ractor.new(i) { |n| loop { works(n); break if PRINT } } }
+others.each(&:take) if PRINT
+puts 'ready' unless PRINT
+loop { hot(1); break if PRINT }
+"""
 CHAIN = re.compile(r"block( \([23] levels\))? in <main>")  # what calls a chain, and the chain's own block
 
 
@@ -144,6 +168,47 @@ class Ruby(session.NamingCase):
             # Ruby's own timer runs no method
             samples = [s for s in samples if s.attributes["thread.id"] in threads]
             self.check_lines(self.check(f"{program}, threads", program, samples)[0])
+
+    def test_ractors_have_chains_of_their_own(self):
+        """Each has a thread, which runs beside the others."""
+        script = self.directory() / "ractors.rb"
+        script.write_text(RACTORS)
+        programs = [program for program in all_rubies()
+                    if self.run_command([program, "-e", "print defined?(Ractor)"], expect=0).stdout]
+        programs or tap.skip("library: Ruby 3, which has ractors, is not installed")
+        for program in programs:
+            said = self.run_command([program, script, "--print"], expect=0).stdout.splitlines()
+            places = [[place.split(" ", 1) for place in chain.split(";")] for chain in said]
+            truth = {tuple((label, int(line)) for line, label in chain) for chain in places}
+            child = self.spawn([program, script])
+            child.wait_for("ready")
+            run = self.start("--pid", child.pid, *HZ)
+
+            def chains_of(samples):
+                """{thread: {chain from `burn` on: samples}}; a method of C has no line."""
+                found = collections.defaultdict(collections.Counter)
+                for sample in samples:
+                    frames = [(re.sub(r"\b[\w:]+[.#](?=\w)", "", f.name), f.line if f.file else None)
+                              for f in sample.frames if f.type == "ruby"]
+                    if is_named(sample) and frames and frames[0][0] == "burn":
+                        found[sample.attributes["thread.id"]][tuple(frames)] += sample.value
+                return found
+
+            self.wait_for(run, lambda all_of: sum(n.total() >= FEW for n in chains_of(all_of).values()) >= 3,
+                          f"{FEW} samples each of three threads")
+            result = run.stop()
+            child.stop(9)
+            found = chains_of(result.of(child.pid))
+            print(f"# {program}: {[n.total() for n in found.values()]} samples", flush=True)
+            self.assertEqual(len(found), 3)
+            for thread, chains in found.items():
+                for chain in chains:
+                    # `burn` is anywhere
+                    same = [some for some in truth if len(some) == len(chain) and
+                            all(name == said and line in (None, said_line)
+                                for (name, line), (said, said_line) in zip(chain[1:], some[1:]))]
+                    self.assertTrue(same, (chain, truth))
+                    self.assertEqual("works" in dict(chain), thread != child.pid, chain)
 
     def test_code_made_at_run_time_keeps_methods_of_ruby(self):
         """Native callers of that code are not known: the chain is. Its innermost method has no line."""
