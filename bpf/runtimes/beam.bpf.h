@@ -24,6 +24,10 @@
  * address: their caller is the first of three words that lies in a module, whatever its low bits. Where none
  * of the three does, functions behind them may not be its callers, and are left out.
  *
+ * One of them asks for the next process to run, and has it behind that call: `mov %rax,%r13`. What C does
+ * there, as the signals of a process, is for the one that the scheduler has then. That one waits: the
+ * function where it goes on is none that has called, and stands in no word of its stack.
+ *
  * Long work, of NIFs and of the collector, is done by dirty schedulers. Their threads never run code of the
  * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a
  * thread is whole, that of its process follows. Its innermost function may have no return address there: a
@@ -200,6 +204,11 @@ static inline uint32_t beam_look(struct beam *beam, const struct beam_process *p
         return BEAM_WAY_NEITHER;
 }
 
+/* Whether what the code that was looked at has called is what gives it the next process: mov %rax,%r13. */
+static inline bool beam_is_switch(const struct beam *beam) {
+        return beam->code[0] == 0x49 && beam->code[1] == 0x89 && beam->code[2] == 0xc5;
+}
+
 /* 1 if these bits of @word are @expected, else 0. */
 static inline uint64_t beam_is(uint64_t word, uint64_t bits, uint64_t expected) {
         return unwind_is_same(word & bits, expected);
@@ -325,8 +334,11 @@ static inline bool beam_keep(struct unwind *unwind) {
         return false;
 }
 
-/* Goes on behind the native stack of a dirty scheduler, which is whole. Return: as beam_begin(). */
-static inline bool beam_begin_dirty(struct beam *beam, const struct beam_process *process,
+/*
+ * Goes on with a process that was left: behind the native stack of a dirty scheduler, which is whole, or of
+ * one between two processes. Return: as beam_begin().
+ */
+static inline bool beam_begin_left(struct beam *beam, const struct beam_process *process,
                                     struct unwind *unwind, uint64_t *frames) {
         uint64_t stack = 0, pc = 0;
 
@@ -359,7 +371,7 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
         bool is_fragment = beam_is_fragment(process, pc);
 
         if (beam->is_dirty)
-                return beam_begin_dirty(beam, process, unwind, frames);
+                return beam_begin_left(beam, process, unwind, frames);
         stack = beam_stack(beam, process, unwind, rules, is_leaf, &current);
         beam->end = BEAM_END_LOST;
         beam->current = 0;
@@ -369,6 +381,10 @@ static inline bool beam_begin(struct beam *beam, const struct beam_process *proc
                         return beam_keep(unwind);
                 unwind->end = ABI_STACK_COMPLETE;
                 return beam_stop(beam, BEAM_END_WHOLE);
+        }
+        if (!is_leaf && is_fragment && stack && beam_is_switch(beam)) {
+                beam->current = current;
+                return beam_begin_left(beam, process, unwind, frames);
         }
         /* A fragment in between is no one's function; as the leaf it is what runs. */
         if ((is_leaf || !is_fragment || !stack) && !beam_add(beam, unwind, frames, pc, is_leaf))

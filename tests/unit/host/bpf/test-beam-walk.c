@@ -413,6 +413,30 @@ Test(beam_walk, a_fragment_is_looked_behind_for_three_words) {
         cr_assert_eq(beam.end, BEAM_END_LOST);
 }
 
+/* As its signals are handled, or as it is taken from a queue. */
+Test(beam_walk, between_two_processes_the_one_that_waits_stands_with_where_it_goes_on) {
+        put_by_stop(FRAGMENT);
+        memcpy(code + (FRAGMENT - CODE), "\x49\x89\xc5", 3);
+        at(PROCESS)[PC / 8] = LEAF;
+        PUT(SMALL, LIST, ATOM, ONE, TWO);
+        cr_assert(walk(2, FRAGMENT, NATIVE_STACK, 0x1234));
+        CHECK(2, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        /* a function that waits to be called has its caller at the top */
+        PUT(ONE, TWO);
+        cr_assert(walk(2, FRAGMENT, NATIVE_STACK, 0x1234));
+        CHECK(2, true, ABI_STACK_COMPLETE, LEAF, ONE, TWO);
+        /* it goes on with code of no function */
+        at(PROCESS)[PC / 8] = FRAGMENT + 0x100;
+        cr_assert(walk(2, FRAGMENT, NATIVE_STACK, 0x1234));
+        CHECK(2, false, ABI_STACK_COMPLETE, ONE, TWO);
+        /* other code has called */
+        at(PROCESS)[PC / 8] = LEAF;
+        code[FRAGMENT - CODE]--;
+        PUT(SMALL, LIST, ATOM, ONE, TWO);
+        cr_assert(walk(2, FRAGMENT, NATIVE_STACK, 0x1234));
+        check(2, NULL, 0, false, ABI_STACK_RUNTIME);
+}
+
 /* With `+JPperf true` saved frame pointers lie there, which have the same low bits as addresses of code. */
 Test(beam_walk, a_word_outside_of_all_modules_is_no_caller) {
         const uint64_t others[] = { STACK + 64, END, MODULES - BEAM_MAX_FRAGMENTS - 4 };
