@@ -20,6 +20,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name)
                 for name in ("harness", "harness/machines", "oracles")]
+import otlp_read  # noqa: E402
 import tap  # noqa: E402
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -141,7 +142,7 @@ class Oep:
     name = "opentelemetry-ebpf-profiler"
 
     def __init__(self, b, binary, hz):
-        self.cgroup, self.directory = b.cgroup("oep"), b.directory()
+        self.cgroup, self.directory, self.read = b.cgroup("oep"), b.directory(), b.directory() / "read.pb"
         sink = b.spawn([sys.executable, pathlib.Path(__file__).with_name("grpc-sink.py"), self.directory],
                        stdin=subprocess.PIPE)
         port = sink.wait_for(r"port (\d+)").group(1)
@@ -164,6 +165,10 @@ class Oep:
         done = run([tap.SPANPROF, "report", "--json", "--start", f"{start:.3f}", "--end", f"{end:.3f}", *chosen,
                     *sorted(self.directory.glob("*.pb"))])
         return sum(profile["value"] for profile in json.loads(done.stdout)["profiles"])
+
+    def all_samples(self):
+        run([tap.SPANPROF, "convert", *sorted(self.directory.glob("*.pb")), "-o", self.read], check=True)
+        return otlp_read.samples(self.read)
 
 
 def tool(name):

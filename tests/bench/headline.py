@@ -151,7 +151,6 @@ class Oep:
     name = "rival"
 
     def __init__(self, b, hz, options):
-        self.read = b.directory() / "read.pb"
         self.tool = bench.Oep(b, options.oep, hz)
         self.cgroup = self.tool.cgroup
 
@@ -160,8 +159,7 @@ class Oep:
         return self.tool.samples(begin, end) / (end - begin) * 60
 
     def all_samples(self):
-        bench.run([tap.SPANPROF, "convert", *sorted(self.tool.directory.glob("*.pb")), "-o", self.read], check=True)
-        return otlp_read.samples(self.read)
+        return self.tool.all_samples()
 
 
 class Other:

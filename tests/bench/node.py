@@ -84,14 +84,19 @@ def counted(samples, pid):
     return sum(s.value for s in mine), sum(s.value * sum(f.type == "v8js" for f in s.frames) for s in mine)
 
 
-def spent(b, options, command):
-    """(ns a sample, frames of JavaScript a sample)."""
+def spent(b, options, command, ready="ready", hz=HZ, count=counted):
+    """(ns a sample, frames a sample) of those that @count counts of all samples and a process."""
     child = b.spawn(command)
-    child.wait_for("ready")
+    child.wait_for(ready)
     payload, environment = b.receiver()
-    daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", HZ, "--depth", "1024", "--export-interval", "1s"],
+    daemon = b.spawn([tap.SPANPROF, "run", "--pid", child.pid, "-F", hz, "--depth", "1024", "--export-interval", "1s"],
                      env=environment)
     daemon.wait_for("profiles go to")
+
+    def samples():
+        return [s for path in payload.glob("*.pb") for s in otlp_read.samples(path)]
+
+    tap.wait_until(lambda: count(samples(), child.pid)[0], "names", 120)
     time.sleep(options.settle)
     os.kill(child.pid, signal.SIGSTOP)          # what a tick of another process takes
     begin = cpython.program_times(daemon.pid)
@@ -103,9 +108,7 @@ def spent(b, options, command):
     time.sleep(options.seconds)
     (ns, runs), end_ns = taken(begin, cpython.program_times(daemon.pid)), time.time_ns()
     daemon.stop()
-    samples = [s for path in payload.glob("*.pb") for s in otlp_read.samples(path)
-               if begin_ns <= s.time_ns < end_ns]
-    n, frames = counted(samples, child.pid)
+    n, frames = count([s for s in samples() if begin_ns <= s.time_ns < end_ns], child.pid)
     return (ns - max(0, runs - n) * stranger) / n, frames / n
 
 
