@@ -30,7 +30,7 @@ class Payload(tap.TestCase):
         tap.wait_until(lambda: b"sp\xffin" in open(f"/proc/{second.pid}/comm", "rb").read(), "the name")
         environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
         daemon = self.spawn([tap.SPANPROF, "run", "--pid", first.pid, "--pid", second.pid,
-                             "--export-interval", "1s", *options], env=environment)
+                             "--frequency", "999", "--export-interval", "1s", *options], env=environment)
 
         def enough():
             self.assertIsNone(daemon.status, str(daemon))

@@ -451,6 +451,8 @@ static void run_ms(unsigned long ms) {
         kill(child, SIGSTOP);
         if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
                 die("the program has ended");
+        if (WSTOPSIG(status) != SIGSTOP)
+                die("the program was stopped by something else, such as another exec");
 }
 
 static void run_to_trap(void) {

@@ -56,7 +56,7 @@ class Identity(tap.TestCase):
         port = receiver.wait_for(r":(\d+)").group(1)
         daemon = self.spawn([
             tap.SPANPROF, "run", "--endpoint", f"http://127.0.0.1:{port}", "--export-interval", "1s",
-            "--summary", directory / "summary", *map(str, options)
+            "--summary", directory / "summary", "--frequency", "999", *map(str, options)
         ], env={**os.environ, **session.WITHOUT_RUNTIMES, **(environment or {})})
         return directory, daemon
 
@@ -234,7 +234,7 @@ class Identity(tap.TestCase):
             self.spin(group=where, code=wait + code, stdin=subprocess.PIPE) for where in (group, None)
         ]
         daemons = [
-            self.run_daemon("--cgroup", "/spanprof-test", "--frequency", 499, *more)
+            self.run_daemon("--cgroup", "/spanprof-test", *more)
             for more in ((), ("--exclude", "user=nobody"))
         ]
         for _, daemon in daemons:
@@ -368,6 +368,7 @@ class Identity(tap.TestCase):
                          "the stronger source replaces")
         directory, daemon = self.run_daemon("--config", file)
         self.wait_resources(directory, named.pid)
+        session.wait_cpu(mine, 0.02, of=min)
         self.assertEqual(daemon.stop(), 0, daemon)
         self.assertEqual(mine & set(self.resources(directory)), {named.pid})
 

@@ -31,7 +31,7 @@ class Made(session.NamingCase):
         run = self.start("--pid", victim.pid, "--frequency", 999, "--symbols=local")
         if arguments:
             self.wait_named(run, victim.pid, "made_hot")
-        session.wait_cpu([victim.pid], 0.5 if arguments else 1.0)
+        session.wait_cpu([victim.pid], 0.75 if arguments else 1.5)
         samples = sorted(run.stop().of(victim.pid), key=lambda sample: sample.time_ns)
         stacks = [[frame.name or None for frame in sample.frames if frame.type != "kernel"]
                   for sample in samples]

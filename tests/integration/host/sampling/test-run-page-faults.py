@@ -71,8 +71,6 @@ HUGE_ROUNDS = 4000     # at least
 
 
 class PageFaults(session.NamingCase):
-    daemon_environment = session.WITHOUT_RUNTIMES
-
     def run_victim(self, *arguments, options=()):
         """(result, what the victim counted, its samples)"""
         victim = self.victim("faults", *map(str, arguments), stdin=subprocess.PIPE)
@@ -179,6 +177,7 @@ class PageFaults(session.NamingCase):
             sums[sample.attributes["memory.kind"]] += sample.value
         # the lock of the mappings is free: nobody else changes them
         self.assertEqual(result.counter("page_fault_samples_total", "unknown"), 0)
+        self.assertIn("cpython", {frame.type for sample in result.faults for frame in sample.frames})
         for kind in ("anonymous", "shared", "file", "heap"):
             self.assertAlmostEqual(sums[kind] / sum(sums.values()), 0.25, delta=0.05, msg=sums)
         table = self.memory_table(result.paths)

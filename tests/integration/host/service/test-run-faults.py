@@ -107,7 +107,8 @@ class HostileRings(session.NamingCase):
         ]
         run, wait = self.start_counted("-C", "victim-ring", *self.HZ)
         wait(len(self.WRONG) - 1, "spanprof_rings_total", result="invalid")
-        session.wait_cpu([child.pid for child in (healthy, *hostile)], 0.15, of=min)
+        # 1.5 s at a sixth of a CPU: a look at them is made each second
+        session.wait_cpu([child.pid for child in (healthy, *hostile)], 0.25, of=min)
         result = run.stop()
         for child in hostile:
             samples = result.of(child.pid)
@@ -148,7 +149,7 @@ class HostileRings(session.NamingCase):
         hostile[1].tell("remap")
         hostile[2].tell("move")
         hostile[3].tell("capacity 16777217")
-        wait(1, "spanprof_rings_total", result="lost")
+        wait(len(hostile), "spanprof_rings_total", result="lost")
         session.wait_cpu(everybody, 0.15, of=min)
         hostile[0].tell("publish")
         hostile[0].tell("set 3 4 11")
@@ -163,7 +164,7 @@ class HostileRings(session.NamingCase):
         self.check_healthy(result, healthy)
         seen = {int(s.span_id, 16) for child in hostile for s in result.of(child.pid) if s.span_id}
         self.assertTrue({1, 2, 3, 4} <= seen, seen)
-        self.assertGreater(result.counter("rings_total", "lost"), 0)
+        self.assertGreaterEqual(result.counter("rings_total", "lost"), len(hostile))
 
     def test_memory_that_changes_all_the_time(self):
         healthy = self.ring("publish", "set 1 2 77")

@@ -90,9 +90,9 @@ class Obi(session.TestCase):
         self.folder = file_system(self)
         self.path = self.folder / "traces_ctx_v1"
 
-    def run_with(self, *children, options=()):
+    def run_with(self, *children, options=(), frequency=1999):
         pids = ",".join(str(child.pid) for child in children)
-        return self.start("--pid", pids, "--obi-map", self.path, "--frequency", "1999", *options)
+        return self.start("--pid", pids, "--obi-map", self.path, "--frequency", frequency, *options)
 
     def chain(self):
         """A process of one thread that uses a part of a CPU and publishes nothing."""
@@ -126,7 +126,7 @@ class Obi(session.TestCase):
         of_obi = Map(self, self.path)
         child = self.victim("threads", "3")
         tids = [int(tid) for tid in re.findall(r"^thread (\d+) burn", child.out, re.M)]
-        run = self.run_with(child)
+        run = self.run_with(child, frequency=499)
         self.settle(run, child.pid)
         for number, tid in enumerate(tids[:2], 1):
             of_obi.begin(child.pid, tid, TRACE, span(number))
@@ -186,7 +186,7 @@ class Obi(session.TestCase):
         of_obi = Map(self, self.path)
         child = self.victim("threads", "1", "0", "0", "64")
         tid = int(re.search(r"^thread (\d+) burn", child.out, re.M)[1])
-        run = self.run_with(child)
+        run = self.run_with(child, frequency=499)
         self.settle(run, child.pid)
         of_obi.begin(child.pid, tid, TRACE, span(3))
         self.settle(run, child.pid)
