@@ -82,7 +82,7 @@ class Crashes(session.NamingCase):
         orders = [str(int(number)) for number in SENT]
         result, found = self.run_with(orders)
         for number, order in zip(SENT, orders):
-            self.assertEqual(len(found[order]), 1, (number, result.log))
+            self.assertEqual(len(found[order]), 1, (number, result.counter("crashes_total"), result.log))
             self.assertEqual(found[order][0].attributes["signal.name"], number.name)
             self.assertEqual(found[order][0].attributes.get("signal.code"),
                              "SI_TKILL" if number in WITH_CORE else None)
