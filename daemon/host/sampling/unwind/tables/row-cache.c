@@ -10,11 +10,13 @@
  * When is it the same file? Its size and mtime are its owner's word; ctime is the kernel's, for a filesystem
  * that the kernel itself keeps. But numbers of devices and inodes are given again: who mounts a filesystem of
  * his own making, where any number may stand, could leave rows for a file that another mount will have under
- * the same numbers. So a key has the number of the mount, which is never given again while the machine runs,
- * and the boot. Before Linux 6.8 there is no such number: then files on block devices alone are kept, without
- * those of loop devices, which users may have mounted. A file that has changed a moment ago may change once
- * more in the same tick of the kernel's clock, so it is not kept. What is read is checked as the answer of a
- * worker: it is believed no more than that.
+ * the same numbers. So a key has the boot and a number that is never given again while the machine runs: that
+ * of the disk, which each namespace shows alike (diskseq, Linux 5.15), or where no block device is below
+ * (btrfs, overlay, tmpfs), that of the mount (Linux 6.8). Services with mounts of their own have such a file
+ * under several numbers: the last one has the entry. Without a number nothing is kept.
+ *
+ * A file that has changed a moment ago may change once more in the same tick of the kernel's clock, so it is
+ * not kept. What is read is checked as the answer of a worker: it is believed no more than that.
  *
  * A thread has the disk, which may be slow (worker.h). What was not used for the longest time goes first;
  * the time of its last use is the entry's mtime.
@@ -28,7 +30,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
-#include <linux/major.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/error.h"
 #include "core/base/util/stat.h"
+#include "core/base/util/text.h"
 #include "host/sampling/unwind/tables/table-check.h"
 #include "host/sampling/unwind/tables/table-job.h"
 
@@ -147,20 +149,36 @@ static int64_t to_ns(const struct statx_timestamp *time) {
         return time->tv_sec * (int64_t)NS_PER_SEC + time->tv_nsec;
 }
 
-/* A number of a device that no user can have mounted. */
-static bool is_steady(const struct statx *stx) {
-        return stx->stx_dev_major && stx->stx_dev_major != LOOP_MAJOR;
+/* Number of the disk below a block device, or below the partition that this is; 0 = none can be read. */
+static uint64_t read_disk(uint32_t major, uint32_t minor) {
+        static const char *const names[] = { "diskseq", "../diskseq" };
+        uint64_t number = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(names) && major && !number; i++) {
+                _cleanup_(freep) char *text = NULL;
+                char path[64];
+                size_t size;
+
+                snprintf(path, sizeof(path), "/sys/dev/block/%" PRIu32 ":%" PRIu32 "/%s", major, minor, names[i]);
+                if (file_read(path, sizeof(path), &text, &size))
+                        continue;
+                text[strcspn(text, "\n")] = 0;
+                (void)text_u64(text, UINT64_MAX, &number);
+        }
+        return number;
 }
 
 RowKey row_key_read(int fd, uint64_t now_ns) {
         const unsigned wanted = STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID_UNIQUE;
+        uint64_t disk, mount;
         struct statx stx;
-        bool has_mount;
 
-        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, &stx) || !stx.stx_nlink)
+        if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, wanted, &stx) || !stx.stx_nlink ||
+            to_ns(&stx.stx_ctime) > (int64_t)(now_ns - LEAST_AGE_NS))
                 return (RowKey){ 0 };
-        has_mount = stx.stx_mask & STATX_MNT_ID_UNIQUE;
-        if ((!has_mount && !is_steady(&stx)) || to_ns(&stx.stx_ctime) > (int64_t)(now_ns - LEAST_AGE_NS))
+        disk = read_disk(stx.stx_dev_major, stx.stx_dev_minor);
+        mount = !disk && stx.stx_mask & STATX_MNT_ID_UNIQUE ? stx.stx_mnt_id : 0;
+        if (!disk && !mount)
                 return (RowKey){ 0 };
         return (RowKey){ .device = makedev(stx.stx_dev_major, stx.stx_dev_minor),
                          .inode = stx.stx_ino,
@@ -168,7 +186,8 @@ RowKey row_key_read(int fd, uint64_t now_ns) {
                          .mtime_ns = to_ns(&stx.stx_mtime),
                          .ctime_ns = to_ns(&stx.stx_ctime),
                          .btime_ns = stx.stx_mask & STATX_BTIME ? to_ns(&stx.stx_btime) : 0,
-                         .mount = has_mount ? stx.stx_mnt_id : 0 };
+                         .disk = disk,
+                         .mount = mount };
 }
 
 /* ---- in the thread ---- */

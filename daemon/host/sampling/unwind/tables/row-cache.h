@@ -23,7 +23,7 @@ typedef struct RowKey {
         uint64_t device, inode, size;   /* inode 0 = a file that is not kept */
         int64_t mtime_ns, ctime_ns;
         int64_t btime_ns;               /* 0 = the filesystem does not tell */
-        uint64_t mount;                 /* number of its mount; 0 = the kernel has none that is unique */
+        uint64_t disk, mount;           /* number of its disk, or else of its mount; the other is 0 */
 } RowKey;
 
 /* A file that was asked for. */

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/file/file.h"
@@ -138,7 +140,7 @@ Test(row_cache, a_file_without_rows_is_known_too) {
 }
 
 Test(row_cache, a_file_that_differs_in_one_number_is_another) {
-        RowKey others[] = { key, key, key, key, key, key, key };
+        RowKey others[] = { key, key, key, key, key, key, key, key };
 
         others[0].device++;
         others[1].inode++;
@@ -147,6 +149,7 @@ Test(row_cache, a_file_that_differs_in_one_number_is_another) {
         others[4].ctime_ns++;
         others[5].btime_ns++;
         others[6].mount++;
+        others[7].disk++;
         keep(&key, 0);
         for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
                 cr_assert(!finds(&others[i]), "%zu", i);
@@ -309,6 +312,7 @@ Test(row_cache, a_file_has_a_key_once_it_is_old_enough_and_while_it_is_the_same)
         first = row_key_read(fd, later_ns);
         if (!row_key_is_kept(&first))
                 cr_skip_test("kernel: mounts have no number of their own before Linux 6.8");
+        cr_assert_eq(!first.disk, !!first.mount, "one of both");
         second = row_key_read(fd, now_ns);
         cr_assert(!row_key_is_kept(&second), "it may change again in this tick of the clock");
         second = row_key_read(fd, later_ns);
@@ -325,4 +329,38 @@ Test(row_cache, a_file_has_a_key_once_it_is_old_enough_and_while_it_is_the_same)
         second = row_key_read(-1, later_ns);
         cr_assert(!row_key_is_kept(&second) && !row_cache_ask(cache, &fd, &second, &limits));
         close(fd);
+}
+
+/* Whether a daemon with mounts of its own sees the same key, as each start of a service has them. */
+static int look_from_elsewhere(const char *path, const RowKey *here, uint64_t now_ns) {
+        RowKey there;
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                if (unshare(CLONE_NEWNS))
+                        _exit(2);
+                there = row_key_read(open(path, O_RDONLY | O_CLOEXEC), now_ns);
+                _exit(memcmp(&there, here, sizeof(there)) ? 1 : 0);
+        }
+        waitpid(pid, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+Test(row_cache, a_file_on_a_disk_has_one_key_in_all_namespaces) {
+        uint64_t later_ns = clock_read_ns(CLOCK_REALTIME) + 60 * NS_PER_SEC;
+        char path[4096] = "";
+        RowKey here;
+        int fd, r;
+
+        cr_assert_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        here = row_key_read(fd, later_ns);
+        close(fd);
+        if (!here.disk)
+                cr_skip_test("machine: this program is on no disk");
+        r = look_from_elsewhere(path, &here, later_ns);
+        if (r == 2)
+                cr_skip_test("machine: no mounts of its own are allowed here");
+        cr_assert_eq(r, 0);
 }
