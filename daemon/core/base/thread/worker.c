@@ -78,10 +78,13 @@ static void perform(Lane *lane, WorkerJob *job, void *state) {
         job->work(job, state);
         pthread_mutex_lock(&lane->mutex);
         lane->current = NULL;
-        if (lane->is_given_up)
+        if (lane->is_given_up) {
                 job->discard(job);
-        else
+        } else {
                 fifo_push(&lane->results, job);
+                if (job->ready)
+                        job->ready(job);
+        }
         pthread_cond_broadcast(&lane->changed);
 }
 

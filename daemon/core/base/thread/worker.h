@@ -9,7 +9,8 @@
  * given up with its thread, and the jobs behind it go to a new one. When the old thread comes back it
  * clears up and ends. After a few of these no more jobs are taken.
  *
- * Everything but `work`, `begin`, `end` and a `discard` of a job that was given up runs in the loop's thread.
+ * Everything but `work`, `ready`, `begin`, `end` and a `discard` of a job that was given up runs in the loop's
+ * thread.
  */
 
 #include <stdbool.h>
@@ -30,6 +31,8 @@ typedef struct WorkerJob WorkerJob;
 struct WorkerJob {
         WorkerJob *next;
         void (*work)(WorkerJob *job, void *state);
+        /* worker_collect() would take it now; in the job's thread, with the queue's lock; may be NULL */
+        void (*ready)(WorkerJob *job);
         void (*done)(WorkerJob *job, void *userdata);           /* takes the job over */
         /* the job's thread still uses it, and will discard it */
         void (*stuck)(WorkerJob *job, void *userdata);

@@ -19,7 +19,7 @@ typedef struct TestJob {
 
 static int done[16], stuck[16];
 static unsigned n_done, n_stuck;
-static atomic_uint n_discarded, n_ended;
+static atomic_uint n_discarded, n_ended, n_ready;
 
 static void work(WorkerJob *base, void *state) {
         TestJob *job = (TestJob *)base;
@@ -36,6 +36,10 @@ static void discard(WorkerJob *job) {
         n_discarded++;
 }
 
+static void count_ready(WorkerJob *job) {
+        n_ready++;
+}
+
 static void take_done(WorkerJob *job, void *userdata) {
         done[n_done++] = ((TestJob *)job)->number;
         cr_assert_eq(((TestJob *)job)->nice, 10, "services go first");
@@ -49,7 +53,9 @@ static void take_stuck(WorkerJob *job, void *userdata) {
 static TestJob *new_job(int number, sem_t *begun, sem_t *go) {
         TestJob *job = calloc(1, sizeof(*job));
 
-        job->job = (WorkerJob){ .work = work, .done = take_done, .stuck = take_stuck, .discard = discard };
+        job->job = (WorkerJob){
+                .work = work, .ready = count_ready, .done = take_done, .stuck = take_stuck, .discard = discard
+        };
         job->number = number;
         job->begun = begun;
         job->go = go;
@@ -141,6 +147,20 @@ static void end(void *state) {
         n_ended++;
 }
 
+/* Whoever is told that a job is ready finds it by one look. */
+Test(worker, says_that_a_job_is_ready_when_it_can_be_taken) {
+        Worker *worker = new_worker((WorkerConfig){ 0 });
+
+        for (unsigned i = 1; i <= 10; i++) {
+                push(worker, (int)i, NULL, NULL);
+                while (n_ready < i)
+                        sched_yield();
+                worker_collect(worker, clock_monotonic_ns());
+                cr_assert_eq(n_done, i);
+        }
+        worker_free(worker);
+}
+
 /*
  * The one that hangs is left, those behind it are done by another thread, and the first one clears up when it
  * can.
@@ -171,6 +191,7 @@ Test(worker, gives_up_a_job_that_takes_too_long) {
         }
         cr_assert_eq(n_discarded, 1);
         cr_assert_eq(n_ended, 1);
+        cr_assert_eq(n_ready, 1, "what was given up is ready for nobody");
         worker_free(worker);
         cr_assert_eq(n_ended, 2);
 }

@@ -77,7 +77,7 @@ enum {
 
 /* Shared with a thread that a disk holds, which may outlive the cache. */
 typedef struct Place {
-        int directory, event_fd;        /* event_fd: each job adds one as it ends */
+        int directory, event_fd;        /* event_fd: each job adds one as its result is there */
         unsigned n_refs;
 } Place;
 
@@ -133,7 +133,6 @@ struct RowCache {
         char boot[BOOT_SIZE];
         uint64_t turn;                  /* answers of an older one are not wanted */
         uint64_t n_jobs;                /* in all */
-        int64_t n_due;                  /* events of jobs, less jobs that were collected */
         uint32_t n_asked;
         size_t n_waiting_bytes;         /* to be written */
         uint64_t n_written_bytes;       /* since the oldest went, */
@@ -258,7 +257,6 @@ static void look(WorkerJob *worker_job, void *state) {
                 free(data);
         if (job->outcome == DROPPED)
                 unlinkat(job->place->directory, name, 0);
-        eventfd_write(job->place->event_fd, 1);
 }
 
 static int write_entry(const Job *job, const char *temporary) {
@@ -288,7 +286,6 @@ static void keep(WorkerJob *worker_job, void *state) {
         snprintf(temporary, sizeof(temporary), TEMPORARY "%" PRIu64, job->number);
         job->head.sum = sum_of(&job->head, job->table.data);
         job->outcome = write_entry(job, temporary) ? FAILED : NEW;
-        eventfd_write(job->place->event_fd, 1);
 }
 
 static int by_use(const void *a, const void *b) {
@@ -356,7 +353,10 @@ static void trim(WorkerJob *worker_job, void *state) {
         Job *job = (Job *)worker_job;
 
         let_oldest_go(job->place->directory, &job->entries);
-        eventfd_write(job->place->event_fd, 1);
+}
+
+static void ready(WorkerJob *worker_job) {
+        eventfd_write(((Job *)worker_job)->place->event_fd, 1);
 }
 
 /* ---- in the loop ---- */
@@ -483,7 +483,6 @@ static void look_stuck(WorkerJob *worker_job, void *userdata) {
         RowCache *cache = userdata;
 
         stat_add(COUNTER_UNWIND_CACHE_FAILED, 1);
-        cache->n_due--;                 /* the event of its job may come still */
         answer(cache, (Job *)worker_job, &(RowCacheResult){ 0 });
 }
 
@@ -493,8 +492,8 @@ static int push(RowCache *cache, Job *job, void (*work)(WorkerJob *job, void *st
 
         __atomic_add_fetch(&cache->place->n_refs, 1, __ATOMIC_RELAXED);
         job->place = cache->place;
-        job->job = (WorkerJob){ .work = work, .done = done, .stuck = stuck, .discard = discard,
-                                .rank = work != look };
+        job->job = (WorkerJob){ .work = work, .ready = ready, .done = done, .stuck = stuck,
+                                .discard = discard, .rank = work != look };
         r = worker_push(cache->worker, &job->job);
         if (r)
                 discard(&job->job);
@@ -507,7 +506,6 @@ static void trim_done(WorkerJob *worker_job, void *userdata) {
 }
 
 static void trim_stuck(WorkerJob *worker_job, void *userdata) {
-        ((RowCache *)userdata)->n_due--;
 }
 
 static void begin_trim(RowCache *cache) {
@@ -522,7 +520,6 @@ static void keep_stuck(WorkerJob *worker_job, void *userdata) {
         RowCache *cache = userdata;
 
         stat_add(COUNTER_UNWIND_CACHE_FAILED, 1);
-        cache->n_due--;
         cache->n_waiting_bytes -= ((Job *)worker_job)->head.answer.size;
 }
 
@@ -623,17 +620,11 @@ bool row_cache_ask(RowCache *cache, void *what, const RowKey *key, const TableLi
         return true;
 }
 
-/* The event of a job comes a moment before the job is done: then it stays readable. */
 static void collect(RowCache *cache) {
-        uint32_t n = worker_n_waiting(cache->worker);
-        eventfd_t n_events = 0;
+        eventfd_t n_events;
 
-        if (eventfd_read(cache->place->event_fd, &n_events))
-                n_events = 0;
+        (void)eventfd_read(cache->place->event_fd, &n_events);
         worker_collect(cache->worker, clock_monotonic_ns());
-        cache->n_due += (int64_t)n_events - (n - worker_n_waiting(cache->worker));
-        if (cache->n_due > 0 && worker_n_waiting(cache->worker) && !eventfd_write(cache->place->event_fd, 1))
-                cache->n_due--;
 }
 
 bool row_cache_take(RowCache *cache, RowCacheResult *resultp) {

@@ -300,6 +300,34 @@ Test(row_cache, the_least_recently_used_go_when_there_are_too_many_bytes) {
         cr_assert_str_eq(first_line("ls -A %s | tr '\\n' ' '", work_path("rows")), "1-1 1-3 1-4 1-5 mine ");
 }
 
+/* The 256th file that is written lets the oldest go, which is one more job. */
+Test(row_cache, it_wakes_nobody_for_nothing) {
+        struct pollfd wait = { .fd = row_cache_fd(cache), .events = POLLIN };
+        RowCacheResult known;
+        RowKey each = key;
+        Table table = { 0 };
+
+        cr_assert_eq(shell("touch rows/.new7"), 0);
+        for (int i = 0; i < 256; i++) {
+                each.inode++;
+                row_cache_keep(cache, &each, &limits, TABLE_E_NO_CFI, &table);
+        }
+        /* rows/.new7 goes with the oldest */
+        while (!access(work_path("rows/.new7"), F_OK)) {
+                cr_assert_eq(poll(&wait, 1, 60 * 1000), 1, "nothing happens");
+                cr_assert(!row_cache_take(cache, &known));
+        }
+        cr_assert(finds(&each), "behind the job that let the oldest go");
+        for (int i = 0; i < 100; i++) {
+                cr_assert(row_cache_ask(cache, &each, &each, &limits));
+                if (!row_cache_take(cache, &known)) {
+                        cr_assert_eq(poll(&wait, 1, 60 * 1000), 1, "nothing happens");
+                        cr_assert(row_cache_take(cache, &known), "it woke for nothing");
+                }
+                cr_assert(known.is_there);
+        }
+}
+
 /* ---- what a file is known by ---- */
 
 Test(row_cache, a_file_has_a_key_once_it_is_old_enough_and_while_it_is_the_same) {
