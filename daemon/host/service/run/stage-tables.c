@@ -146,4 +146,6 @@ static void release(Daemon *daemon) {
         tables_free(daemon->stages.tables);
 }
 
-const Stage stage_tables = { .name = "unwind tables", .make = make, .describe = describe, .release = release };
+/* daemon_step_tables: a disk that hangs with rows of a former daemon wakes nobody. */
+const Stage stage_tables = { .name = "unwind tables", .make = make, .second = daemon_step_tables,
+                             .describe = describe, .release = release };

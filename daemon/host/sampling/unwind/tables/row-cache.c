@@ -596,20 +596,25 @@ int row_cache_new(RowCache **cachep, const char *directory) {
         return 0;
 }
 
+/* The thread is asked only for what may be there: a new file goes to a worker at once. */
+bool row_cache_may_have(RowCache *cache, const RowKey *key) {
+        if (!row_key_is_kept(key))
+                return false;
+        if (hashmap_get(&cache->there, number_of(key->device, key->inode)))
+                return true;
+        stat_add(COUNTER_UNWIND_CACHE_NEW, 1);
+        return false;
+}
+
 bool row_cache_has_room(const RowCache *cache) {
         return cache->n_asked < MAX_ASKED;
 }
 
-/* The thread is asked only for what may be there: a new file goes to a worker at once. */
 bool row_cache_ask(RowCache *cache, void *what, const RowKey *key, const TableLimits *limits) {
         Job *job;
 
-        if (!row_key_is_kept(key) || !row_cache_has_room(cache))
+        if (!row_cache_has_room(cache) || !row_cache_may_have(cache, key))
                 return false;
-        if (!hashmap_get(&cache->there, number_of(key->device, key->inode))) {
-                stat_add(COUNTER_UNWIND_CACHE_NEW, 1);
-                return false;
-        }
         job = new_job(cache, key, limits);
         if (!job)
                 return false;

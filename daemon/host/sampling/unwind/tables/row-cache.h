@@ -60,8 +60,11 @@ static inline bool row_key_is_kept(const RowKey *key) {
         return key->inode;
 }
 
-/* Readable when row_cache_take() has something. */
+/* Readable when row_cache_take() has something. A disk that hangs is noticed by row_cache_take() alone. */
 int row_cache_fd(const RowCache *cache);
+
+/* Whether it may have rows of such a file; else the file is for a worker, and is counted as new. */
+bool row_cache_may_have(RowCache *cache, const RowKey *key);
 
 /* Whether row_cache_ask() is to be called now. */
 bool row_cache_has_room(const RowCache *cache);

@@ -52,8 +52,17 @@ int table_queue_poll(const TableQueue *queue, int epoll_fd) {
         return 0;
 }
 
+static RowKey key_of(const TableRequest *request) {
+        return row_key_read(request->fd, clock_read_ns(CLOCK_REALTIME));
+}
+
+/* A file that the cache cannot have does not wait for it: its disk may be slow, and reads few at a time. */
 void table_queue_add(TableQueue *queue, TableRequest *request) {
         request->is_new = false;
+        if (queue->cache && !request->image) {
+                request->key = key_of(request);
+                request->is_new = !row_cache_may_have(queue->cache, &request->key);
+        }
         list_append(queue, request);
         queue->n++;
 }
@@ -63,10 +72,6 @@ void table_queue_remove(TableQueue *queue, TableRequest *request) {
         queue->n--;
         closep(&request->fd);
         request->fd = -1;
-}
-
-static RowKey key_of(const TableRequest *request) {
-        return row_key_read(request->fd, clock_read_ns(CLOCK_REALTIME));
 }
 
 /* The file as a worker has read it is the one that was asked for. */

@@ -21,6 +21,7 @@
 #include "core/base/util/clock.h"
 #include "core/base/util/stat.h"
 #include "host/sampling/unwind/tables/row-cache.h"
+#include "host/sampling/unwind/tables/table-queue.h"
 #include "stat-reset.h"
 #include "work-directory.h"
 
@@ -326,6 +327,39 @@ Test(row_cache, it_wakes_nobody_for_nothing) {
                 }
                 cr_assert(known.is_there);
         }
+}
+
+/* ---- the queue before it ---- */
+
+static bool is_new(const char *path) {
+        TableQueue queue = { .cache = cache };
+        TableRequest request = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
+
+        table_queue_add(&queue, &request);
+        table_queue_remove(&queue, &request);
+        return request.is_new;
+}
+
+/* Nobody takes answers here, as while a disk hangs. */
+Test(row_cache, a_file_without_an_entry_does_not_wait_for_those_that_have_one) {
+        static const char path[] = "/bin/sh";
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        RowKey of_file = row_key_read(fd, clock_read_ns(CLOCK_REALTIME));
+
+        close(fd);
+        if (!row_key_is_kept(&of_file))
+                cr_skip_test("kernel: mounts have no number of their own before Linux 6.8");
+        keep(&key, TABLE_E_NO_CFI);
+        while (row_cache_has_room(cache))
+                cr_assert(row_cache_ask(cache, cache, &key, &limits));
+        cr_assert(is_new(path));
+        cr_assert_eq(stat_get(COUNTER_UNWIND_CACHE_NEW), 1);
+        reopen();
+        of_file.size++;                 /* as it was before: there is some entry */
+        keep(&of_file, TABLE_E_NO_CFI);
+        while (row_cache_has_room(cache))
+                cr_assert(row_cache_ask(cache, cache, &of_file, &limits));
+        cr_assert(!is_new(path));
 }
 
 /* ---- what a file is known by ---- */
