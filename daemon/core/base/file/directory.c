@@ -64,17 +64,30 @@ static int each(const Gift *gift, bool give) {
         return r;
 }
 
+/* Return: a descriptor, or -1 = what is there is not given. */
+static int open_given(const char *path) {
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
+
+        return fd < 0 || fstat(fd, &st) < 0 || st.st_uid != 0 || st.st_mode & 022 ? -1 : take_fd(fd);
+}
+
+int directory_may_give(const char *path, bool (*is_ours)(const char *name, bool is_directory)) {
+        _cleanup_(closep) int fd = open_given(path);
+
+        return fd < 0 ? 0 : each(&(Gift){ .fd = fd, .is_ours = is_ours }, false);
+}
+
 int directory_give(const char *path, uid_t uid, gid_t gid,
                    bool (*is_ours)(const char *name, bool is_directory)) {
         _cleanup_(closep) int fd = -1;
         Gift gift = { .uid = uid, .gid = gid, .is_ours = is_ours };
-        struct stat st;
         int r;
 
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
                 return 0;
-        gift.fd = fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != 0 || st.st_mode & 022)
+        gift.fd = fd = open_given(path);
+        if (fd < 0)
                 return 0;
         r = each(&gift, false);
         if (!r && fchown(fd, uid, gid) < 0)

@@ -40,3 +40,6 @@ enum {
  */
 int directory_give(const char *path, uid_t uid, gid_t gid,
                    bool (*is_ours)(const char *name, bool is_directory));
+
+/* Return: what directory_give() would say of what is there now; gives and makes nothing. */
+int directory_may_give(const char *path, bool (*is_ours)(const char *name, bool is_directory));

@@ -340,13 +340,24 @@ static bool is_ours(const char *name, bool is_directory) {
         return is_aside(name) || !parse_name(name, &entry);
 }
 
+/* Whether @path is a directory of root's or of @uid where nobody else writes. */
+static bool is_of(const char *path, uint32_t uid) {
+        struct stat st;
+
+        return !lstat(path, &st) && S_ISDIR(st.st_mode) && (!st.st_uid || st.st_uid == uid) &&
+                !(st.st_mode & 022);
+}
+
+/* Nothing in another's directory is given, nor in one that holds what is none of a spool's. */
 int spool_give(const char *path, uint32_t uid, uint32_t gid) {
         _cleanup_(freep) char *dead = NULL;
-        int r = 0;
+        int r = directory_may_give(path, is_ours);
 
+        if (r)
+                return r;
         if (asprintf(&dead, "%s/" SPOOL_DEAD_LETTERS, path) < 0)
                 return error_origin(-ENOMEM);
-        if (!access(dead, F_OK))
+        if (is_of(path, uid) && !access(dead, F_OK))
                 r = directory_give(dead, uid, gid, is_ours);
         return r ?: directory_give(path, uid, gid, is_ours);
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/base/data/intern.h"
+#include "core/base/file/directory.h"
 #include "host/delivery/spool/spool.h"
 
 static char directory[] = "/tmp/spanprof-spool-XXXXXX";
@@ -418,6 +419,52 @@ Test(spool, says_why_it_cannot_be_used) {
         cr_assert_str_eq(problem.text, "no directory, or a symbolic link");
         cr_assert_null(other);
         spool_free(spool);
+}
+
+static void in_directory(const char *script) {
+        char command[300];
+
+        snprintf(command, sizeof(command), "cd %s && %s", directory, script);
+        cr_assert_eq(system(command), 0, "%s", script);
+}
+
+static uid_t owner_of(const char *name) {
+        char path[80];
+        struct stat st;
+
+        snprintf(path, sizeof(path), "%s/%s", directory, name);
+        cr_assert_eq(lstat(path, &st), 0);
+        return st.st_uid;
+}
+
+Test(spool, is_given_as_a_whole_or_not_at_all) {
+        enum { STRANGER = 4711 };
+        char inside[80];
+
+        if (geteuid() != 0)
+                cr_skip_test("root: gives files to another user");
+        in_directory("mkdir -m 700 dead && touch dead/lock passwd");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), DIRECTORY_E_FOREIGN);
+        cr_assert(owner_of(".") == 0 && owner_of("dead") == 0 && owner_of("dead/lock") == 0);
+        in_directory("rm passwd && chmod 770 .");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), 0);
+        cr_assert(owner_of(".") == 0 && owner_of("dead") == 0, "others may write there");
+        in_directory("chmod 700 . && chown 1 .");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), 0);
+        cr_assert(owner_of(".") == 1 && owner_of("dead") == 0, "another's");
+        in_directory("chown 0 . && touch dead/passwd");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), DIRECTORY_E_FOREIGN);
+        cr_assert(owner_of(".") == 0 && owner_of("dead") == 0);
+        in_directory("rm dead/passwd");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), 0);
+        cr_assert(owner_of(".") == STRANGER && owner_of("dead") == STRANGER &&
+                  owner_of("dead/lock") == STRANGER);
+        in_directory("chown 0 dead dead/lock");
+        cr_assert_eq(spool_give(directory, STRANGER, STRANGER), 0);
+        cr_assert(owner_of("dead") == STRANGER && owner_of("dead/lock") == STRANGER, "what root has made since");
+        snprintf(inside, sizeof(inside), "%s/new", directory);
+        cr_assert_eq(spool_give(inside, STRANGER, STRANGER), 0);
+        cr_assert_eq(owner_of("new"), STRANGER);
 }
 
 Test(spool, has_one_user) {
