@@ -805,7 +805,7 @@ class KernelFiles(Case):
         self.assertIn("ProtectKernelTunables=no", findings["kallsyms"]["fix"])
         self.assertEqual({name for name, finding in findings.items() if finding["view"] == "daemon"},
                          {"btf", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH",
-                          "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG", "kallsyms", "cgroup", "pid-namespace"})
+                          "CAP_CHECKPOINT_RESTORE", "CAP_SYSLOG", "kallsyms", "cgroup", "pid-namespace", "boost"})
         text = self.spanprof("doctor", "--control", self.socket, "--endpoint", other.url).stdout
         self.assertIn(f"\nAs the daemon that runs sees it (process {run.pid}):\n", text)
         self.assertIn("As this command sees it:\n", text)
