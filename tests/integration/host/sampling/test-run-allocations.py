@@ -140,9 +140,11 @@ class Allocations(session.NamingCase):
         told = sum(sample.value for sample in result.allocations if sample.type == "alloc_objects" and
                    sample.resource["process.pid"] == honest.pid and
                    any(symbols.name(frame) in SIZES for frame in sample.frames))
-        # some are left out where another thread's is being taken (`nested`)
-        self.assertGreaterEqual(told, 0.95 * rounds * sum(n for _, n in SIZES.values()),
-                                result.counter("allocations_total"))
+        truth, counted = rounds * sum(n for _, n in SIZES.values()), result.counter("allocations_total")
+        # none fell to the budget: it came while another's was taken, or the ring was full
+        self.assertGreaterEqual(told + counted["nested"] + counted["ring_full"], truth, counted)
+        # Without shares the storms had the CPU's budget of each second after a part of it: it would tell few.
+        self.assertGreaterEqual(told, truth / 2, counted)
 
     def mapper(self, folder, *names, program=sys.executable):
         mapper = self.spawn([program, "-c", MAPPER, *(folder / name for name in names)],
