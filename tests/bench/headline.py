@@ -16,7 +16,8 @@ usage: tests/bench/headline.py [--seconds N] [--rounds N] [--hz N,…] [--togeth
 
 The peak of memory is that of the tool's control group, with page cache and maps of BPF. --write puts medians
 into the rows of docs/PERFORMANCE.md that are called so (headline.quiet.99), or adds them, with date, CPU and
-command. It needs --oep: an aim is a part of what the peer takes, and a figure above it is bold.
+command. It needs --oep: an aim is a part of what the peer takes, and a figure above it is bold. A row that is
+there keeps what it says and its aim; what the text below the table says of it is left to the reader.
 
 Of a crowd, two more figures: its samples but those of the runtime's own threads, and which part of them is
 named: they have functions of Java or Python, each with its name. --oep: the same of the rival. Needs a
@@ -33,6 +34,7 @@ minute costs without a sample, and what one more sample does (least squares). SP
 (default: ./build). Needs root.
 """
 import datetime
+import importlib.util
 import json
 import os
 import pathlib
@@ -106,17 +108,17 @@ RUNTIMES = {"jvm", "cpython"}                   # types of frames
 TRUNCATED = "profile.stack.truncated"
 STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 PERFORMANCE = tap.SOURCE_DIR / "docs/PERFORMANCE.md"
-# host → what its rows say, and which part of the peer's CPU is the aim
+# host → what a row of it says that is not there yet, and which part of the peer's CPU is its aim
 AIMS = {
-    "quiet": ("CPU a sample with names, `--all`", 8),
-    "beside": ("the same beside short programs", 5),
-    "compilers": ("the same beside two compilers of C++", 5),
-    "storm": ("the same in a storm of short programs", 6),
-    "idle": ("the same on a host of 300 idle services and three with some work", 8),
-    "crowd": ("the same in a crowd of 10 JVMs and 15 Pythons that live 12 s", 5),
-    "crowd-compilers": ("the same beside compilers", 5)
+    "quiet": ("", 4),
+    "beside": (" beside short programs", 4),
+    "compilers": (" beside two compilers of C++", 4),
+    "storm": (" in a storm of short programs", 6),
+    "idle": (" on a host of 300 idle services and three with some work", 8),
+    "crowd": (" in a crowd of 10 JVMs and 15 Pythons that live 12 s", 2),
+    "crowd-compilers": (" in a crowd of 10 JVMs and 15 Pythons beside compilers", 5)
 }
-PARTS = {4: "a fourth", 5: "a fifth", 6: "a sixth", 8: "an eighth"}
+PARTS = {2: "half", 3: "a third", 4: "a fourth", 5: "a fifth", 6: "a sixth", 8: "an eighth"}
 N_IDLE, N_RESTING = 300, 3
 
 
@@ -265,30 +267,56 @@ def crowd_beside_compilers(b):
     crowd(b)
 
 
-def set_row(text, name, cells):
-    """@text with this row of a figure: in the place of that with its name, else behind the last of the headline's."""
-    row = f"| {' | '.join([name, *cells])} |"
-    old = re.compile(rf"^\| {re.escape(name)} \|.*$", re.M)
-    if old.search(text):
-        return old.sub(lambda _: row, text)
-    last = list(re.finditer(r"^\| headline\..*$", text, re.M))[-1]
-    return f"{text[:last.end()]}\n{row}{text[last.end():]}"
+def check_figures():
+    """The test of the rows, which reads them."""
+    spec = importlib.util.spec_from_file_location("check_figures", tap.SOURCE_DIR / "tests/check-figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def name_of(line):
+    return line[1:].split("|")[0].strip() if line.startswith("|") else ""
+
+
+def set_row(text, name, cells, rows):
+    """@text with this row: in the place of that with its name, else behind the last of the headline's.
+    Where the row below says "the same", it has what that meant in @rows, by name and column."""
+
+    def line_of(row, values):
+        return f"| {' | '.join([row, *values])} |".replace("|  |", "| |")
+
+    lines = text.split("\n")
+    places = {name_of(line): i for i, line in enumerate(lines)}
+    at = places.get(name)
+    if at is None:
+        at = 1 + max(i for row, i in places.items() if row.startswith("headline."))
+        lines.insert(at, "")
+    lines[at], below = line_of(name, cells), name_of(lines[at + 1])
+    if below in rows and "| the same |" in lines[at + 1]:
+        lines[at + 1] = line_of(below, list(rows[below].values())[1:])
+    return "\n".join(lines)
 
 
 def write_rows(options, host, costs):
-    what, aim = AIMS[host]
+    where, aim = AIMS[host]
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    text = PERFORMANCE.read_text()
+    text, rows_of = PERFORMANCE.read_text(), check_figures().rows_of
     words = [f"--seconds {options.seconds:g}", f"--rounds {options.rounds}", f"--hz {options.hz}",
              *(["--together"] if options.together else [])]
     for hz in sorted({hz for hz, _ in costs}):
         ours, peer = (statistics.median(costs[hz, name]) for name in ("spanprof", "rival"))
-        figure = f"{ours:.0f} µs"
-        text = set_row(text, f"headline.{host}.{hz}", [
-            f"{what}, {hz} Hz", f"**{figure}**" if ours > peer / aim else figure, f"{PARTS[aim]} of OEP",
-            f"OEP {peer:.0f} µs", f"{datetime.date.today()}, {cpu.group(1) if cpu else os.uname().machine}, "
+        name, figure, rows = f"headline.{host.replace('-', '.')}.{hz}", f"{ours:.0f} µs", rows_of(text, [])
+        new = {"what": f"CPU a sample with names, `--all`{where}, {hz} Hz", "aim": f"{PARTS[aim]} of OEP"}
+        row = rows.get(name, new)
+        part_of = [n for n, word in PARTS.items() if row["aim"].removesuffix(" of OEP") == word]
+        if not part_of:
+            sys.exit(f"{name}: its aim is no part of OEP's CPU: {row['aim']}")
+        text = set_row(text, name, [
+            row["what"], f"**{figure}**" if ours > peer / part_of[0] else figure, row["aim"], f"OEP {peer:.0f} µs",
+            f"{datetime.date.today()}, {cpu.group(1) if cpu else os.uname().machine}, "
             f"{'both at once' if options.together else 'in turns'}, {options.seconds:g} s, load before {options.load:.1f}",
-            f"`headline.py --oep PROGRAM {' '.join(words)} {host}`"])
+            f"`headline.py --oep PROGRAM {' '.join(words)} {host}`"], rows)
     PERFORMANCE.write_text(text)
 
 
