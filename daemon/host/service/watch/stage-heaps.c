@@ -77,10 +77,12 @@ static int tell_all(Daemon *daemon) {
 static int on_memory(sd_event_source *source, uint64_t usec, void *userdata) {
         Daemon *daemon = userdata;
         Heaps *heaps = daemon->stages.heaps;
-        uint64_t now_ns = clock_monotonic_ns();
-        uint64_t next_ns = memory_watch_look(daemon->stages.memory_watch, now_ns);
+        uint64_t now_ns = clock_monotonic_ns(), next_ns;
         int r = 0;
 
+        if (daemon->pause.is_on)
+                return daemon_set_timer(source, NS_PER_SEC);
+        next_ns = memory_watch_look(daemon->stages.memory_watch, now_ns);
         if (heaps_is_hurried(heaps))
                 r = heaps_step(heaps);
         if (!r && heaps_is_urgent(heaps))
@@ -89,7 +91,7 @@ static int on_memory(sd_event_source *source, uint64_t usec, void *userdata) {
                 return error_fold(r);
         if (heaps_is_hurried(heaps))
                 next_ns = MIN(next_ns, now_ns + HASTE_NS);
-        if (next_ns == UINT64_MAX || daemon->pause.is_on)
+        if (next_ns == UINT64_MAX)
                 next_ns = now_ns + NS_PER_SEC;
         return daemon_set_timer(source, next_ns - now_ns);
 }
@@ -126,9 +128,12 @@ static int make(Daemon *daemon) {
 
 static int second(Daemon *daemon) {
         Heaps *heaps = daemon->stages.heaps;
-        int r = heaps && !daemon->pause.is_on ? heaps_second(heaps) : 0;
+        int r;
 
-        return r || !heaps ? error_fold(r) : error_fold(tell_all(daemon));
+        if (!heaps || daemon->pause.is_on)
+                return 0;
+        r = heaps_second(heaps);
+        return r ? error_fold(r) : error_fold(tell_all(daemon));
 }
 
 /* No haste any more: what is near its limit is among those that are looked at now. */

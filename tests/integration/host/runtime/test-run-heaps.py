@@ -84,19 +84,31 @@ class Heaps(heap.HeapCase, session.NamingCase):
         self.assertEqual([result.counter("go_heaps_total", word) for word in ("off", "gone", "early")], [0, 0, 0])
         self.assertEqual((result.counter("go_heap_stacks_lost_total"), result.counter("go_heaps_over_cap_total")), (0, 0))
 
-    def test_a_look_comes_before_the_limit_of_memory(self):
-        """A group that stays below its limit, but near it."""
+    def near_limit(self, *options):
+        """A run, its wait(), what brings a program of it near the limit of its group, and what counts kills there."""
         group, n_killed = groups.limit_memory(self, f"spanprof-heaps-{os.getpid()}", MEMORY)
         usage = next(path for path in (group / "memory.usage_in_bytes", group / "memory.current") if path.exists())
         child = self.begin()
         groups.enter(group, child.pid)
-        run, wait = self.start_counted("--pid", child.pid, "--allocations")
+        run, wait = self.start_counted("--pid", child.pid, "--allocations", *options)
         wait(1, "spanprof_go_heaps_total", result="read")
         self.assertEqual(wait.counter("spanprof_go_heaps_hurried_total", result="asked"), 0)
-        self.tell(child, f"hold {MEMORY * 8 // 10 >> 20}")
-        while int(usage.read_text()) < MEMORY * 92 // 100:
-            self.tell(child, "hold 1")
+
+        def fill():
+            self.tell(child, f"hold {MEMORY * 8 // 10 >> 20}")
+            while int(usage.read_text()) < MEMORY * 92 // 100:
+                self.tell(child, "hold 1")
+
+        return run, wait, fill, n_killed
+
+    def wait_marked(self, run):
         self.wait_for(run, lambda samples: any(s.attributes.get("profile.heap.reason") for s in samples), "the look")
+
+    def test_a_look_comes_before_the_limit_of_memory(self):
+        """A group that stays below its limit, but near it."""
+        run, _, fill, n_killed = self.near_limit()
+        fill()
+        self.wait_marked(run)
         result = run.stop()
         marked = [s for s in result.in_use if s.attributes.get("profile.heap.reason") == "near_limit"]
         held = sum(s.value for s in marked if s.type == "inuse_space" and "main.hold" in [f.name for f in s.frames])
@@ -104,6 +116,18 @@ class Heaps(heap.HeapCase, session.NamingCase):
         self.assertEqual(len({s.attributes.get("profile.heap.reason") for s in result.in_use}), 2)
         self.assertEqual(n_killed(), 0)
         self.assertGreaterEqual(result.counter("go_heaps_hurried_total", "asked"), 1)
+
+    def test_no_look_comes_in_a_pause(self):
+        """… and that one comes after it."""
+        control = self.directory() / "control.sock"
+        run, wait, fill, _ = self.near_limit("--control", control)
+        self.spanprof("pause", "--control", control)
+        fill()
+        wait(wait.counter("spanprof_windows_total") + 2, "spanprof_windows_total")
+        self.assertEqual(wait.counter("spanprof_go_heaps_hurried_total", result="asked"), 0)
+        self.spanprof("resume", "--control", control)
+        self.wait_marked(run)
+        run.stop()
 
     def test_programs_without_a_profile_are_named_in_the_log(self):
         directory = self.directory()
