@@ -929,7 +929,7 @@
         X(GO_HEAPS_HURRIED, "go_heaps_hurried_total", "result=\"asked\"", \
           "looks at a heap that were hurried, since a control group came near its limit of memory, or met it") \
         X(GO_HEAPS_NOT_HURRIED, "go_heaps_hurried_total", "result=\"too_often\"", \
-          "the same that were left out: beyond 4 in a minute of a program, and 32 of all") \
+          "the same that were left out: beyond 4 in a minute of a program, or its part of 32 shares (a look, 50 ms of CPU)") \
         X(MEMORY_GROUPS_OVER_CAP, "memory_groups_over_cap_total", "", \
           "control groups of programs of Go whose limit of memory is not watched, since 256 others are") \
         X(GO_HEAPS_OVER_CAP, "go_heaps_over_cap_total", "", \

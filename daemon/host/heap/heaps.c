@@ -13,11 +13,13 @@
  * its first look can wait. Before Go has published anything its counts are not those of one moment: it is
  * asked again.
  *
- * Who is about to be ended for want of memory is looked at first, whatever the period, and that look goes out
- * at once. Its samples say why (memory-watch.c tells).
- *
  * A look takes as long as the program has stacks. After one of 30 ms of CPU nobody is looked at for 1.5 s:
  * all looks together have a fiftieth of a CPU, and each program has its next one later where there are many.
+ *
+ * Who is about to be ended for want of memory is looked at first, whatever the period, and that look goes out
+ * at once. Its samples say why (memory-watch.c tells). Such looks do not wait for a fiftieth of a CPU: they
+ * have some 1.6 s of CPU in a minute (haste.c). A control group leaves as much as it has, so one that is near
+ * its limit again and again takes no other's.
  */
 #include "host/heap/heaps.h"
 
@@ -32,6 +34,7 @@
 #include "core/base/util/log.h"
 #include "core/base/util/minute-limit.h"
 #include "core/base/util/stat.h"
+#include "host/heap/haste.h"
 #include "host/heap/heap-since.h"
 #include "host/heap/heap-window.h"
 #include "host/runtime/go/go-heap-wire.h"
@@ -43,9 +46,7 @@
 enum {
         CPU_PART = 50,                  /* looks have one of so many parts of a CPU */
         WORDS_IN_A_MINUTE = 10,         /* lines of the log, about programs without a profile */
-        /* looks that are hurried: at one program, and at all */
-        HURRIES_IN_A_MINUTE = 4,
-        ALL_HURRIES_IN_A_MINUTE = 32,
+        HURRIES_IN_A_MINUTE = 4,        /* looks at one program that are hurried */
 };
 
 /* A program with Go in it. */
@@ -72,6 +73,7 @@ typedef struct Look {
         uint32_t pid;
         uint64_t generation;
         const char *reason;             /* as of its program */
+        ShareOwner owner;
         uint64_t cpu_ns, time_ns;
         int result;                     /* as of go_heap_subject_ask() */
 } Look;
@@ -85,8 +87,8 @@ struct Heaps {
         bool is_asked, is_last;         /* a look is under way; no look waits for its period any more */
         bool is_asked_in_haste;         /* … which was hurried */
         bool is_urgent;                 /* such a one has come, and was not taken yet */
-        MinuteLimit hurries;
-        uint64_t next_ns;               /* MONOTONIC: no look before that */
+        Haste haste;
+        uint64_t next_ns;               /* MONOTONIC: no look before that, unless it is hurried */
         Window *window;                 /* NULL = nothing has come since the last one */
         Window *closed[HEAPS_MAX_WINDOWS];
         unsigned n_closed;
@@ -295,11 +297,21 @@ static void say_why(Heaps *heaps, Heaped *heaped, const GoHeapSaid *said) {
 }
 
 /* Return: 0, -ENOMEM. */
+static int take_time(Heaps *heaps, const Look *look) {
+        if (look->reason)
+                return error_fold(haste_took(&heaps->haste, &look->owner, look->cpu_ns));
+        heaps->next_ns = look->time_ns + look->cpu_ns * (CPU_PART - 1);
+        return 0;
+}
+
+/* Return: 0, -ENOMEM. */
 static int take_answer(Heaps *heaps, const Look *look) {
         Heaped *heaped = find(heaps, look->generation);
         const GoHeapSaid *said = &look->answer.said;
+        int r = take_time(heaps, look);
 
-        heaps->next_ns = look->time_ns + look->cpu_ns * (CPU_PART - 1);
+        if (r)
+                return error_fold(r);
         if (look->result < 0)
                 return error_fold(look->result);
         if (!heaped) {
@@ -349,16 +361,30 @@ static bool goes_before(const Heaped *a, const Heaped *b) {
         return turns ? turns < 0 : a->due_ns < b->due_ns;
 }
 
+/* Whether its look may be hurried in this minute. */
+static bool may_hurry(const Heaps *heaps, const Heaped *heaped) {
+        if (haste_may(&heaps->haste, share_owner(heaped->share)))
+                return true;
+        stat_add(COUNTER_GO_HEAPS_NOT_HURRIED, 1);
+        return false;
+}
+
 /* NULL = no look is to be hurried. */
-static Heaped *find_hurried(Heaps *heaps) {
+static Heaped *find_hurried(Heaps *heaps, uint64_t now_ns) {
+        Heaped *best = NULL;
+
+        haste_begin(&heaps->haste, now_ns);
         for (uint32_t i = 0; i < heaps->n; i++) {
                 Heaped *heaped = &heaps->items[i];
 
-                if (heaped->reason && has_place(heaps, heaped))
-                        return heaped;
-                heaped->reason = NULL;
+                if (!heaped->reason)
+                        continue;
+                if (!has_place(heaps, heaped) || !may_hurry(heaps, heaped))
+                        heaped->reason = NULL;
+                else if (!best || goes_before(heaped, best))
+                        best = heaped;
         }
-        return NULL;
+        return best;
 }
 
 /* NULL = none is due. */
@@ -399,14 +425,19 @@ static int new_look(Heaps *heaps, const Heaped *heaped, Look **lookp) {
         look->pid = heaped->pid;
         look->generation = heaped->generation;
         look->reason = heaped->reason;
+        look->owner = *share_owner(heaped->share);
         *lookp = look;
         return 0;
 }
 
 static int ask(Heaps *heaps, Heaped *heaped, uint64_t now_ns) {
         Look *look = NULL;
-        int r = new_look(heaps, heaped, &look);
+        int r = heaped->reason ? haste_look(&heaps->haste, share_owner(heaped->share)) : 0;
 
+        if (r)
+                return error_fold(r);
+        stat_add(COUNTER_GO_HEAPS_HURRIED, heaped->reason != NULL);
+        r = new_look(heaps, heaped, &look);
         share_take_turn(&heaps->shares, heaped->share);
         heaped->due_ns = now_ns + heaps->config.period_ns;
         if (!r) {
@@ -427,7 +458,7 @@ static int ask_next(Heaps *heaps) {
         Heaped *heaped = NULL;
 
         if (!heaps->is_asked)
-                heaped = find_hurried(heaps);
+                heaped = find_hurried(heaps, now_ns);
         if (!heaps->is_asked && !heaped && (heaps->is_last || now_ns >= heaps->next_ns))
                 heaped = find_due(heaps, now_ns);
         return heaped ? error_fold(ask(heaps, heaped, now_ns)) : 0;
@@ -452,13 +483,10 @@ void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason) {
 
         if (!heaped || heaped->due_ns == NEVER_NS || heaped->reason)
                 return;
-        if (!minute_limit(&heaped->hurries, HURRIES_IN_A_MINUTE, now_ns) ||
-            !minute_limit(&heaps->hurries, ALL_HURRIES_IN_A_MINUTE, now_ns)) {
+        if (minute_limit(&heaped->hurries, HURRIES_IN_A_MINUTE, now_ns))
+                heaped->reason = reason;
+        else
                 stat_add(COUNTER_GO_HEAPS_NOT_HURRIED, 1);
-                return;
-        }
-        stat_add(COUNTER_GO_HEAPS_HURRIED, 1);
-        heaped->reason = reason;
 }
 
 bool heaps_is_hurried(const Heaps *heaps) {
@@ -524,6 +552,7 @@ Heaps *heaps_free(Heaps *heaps) {
         while (heaps->n)
                 forget(heaps, &heaps->items[0]);
         shares_deinit(&heaps->shares);
+        haste_deinit(&heaps->haste);
         free(heaps->items);
         window_free(heaps->window);
         for (unsigned i = 0; i < heaps->n_closed; i++)
