@@ -23,12 +23,14 @@
 #include "core/base/file/file.h"
 #include "core/base/util/error.h"
 #include "core/base/util/macro.h"
+#include "core/base/util/stat.h"
 #include "core/base/util/text.h"
 #include "host/sampling/process/cgroup.h"
 
 enum {
         TEXT_MAX = 1 << 20,
         STAT_MAX = 16 << 10,            /* memory.stat; it has some fifty lines */
+        MAX_LEVELS = 16,                /* groups around one of others; a container has some seven */
 };
 
 /* The older hierarchies write this or more, rounded to pages, where there is no limit. */
@@ -307,10 +309,14 @@ uint64_t group_limit_room(const GroupLimit *limit) {
 
 /* ---- groups of others ---- */
 
-/* The group, and those around it. What is not below the root of the mount cannot be seen from here. */
+/*
+ * The group, and those around it, up to MAX_LEVELS: a user may nest as many as a path has room for. What is
+ * not below the root of the mount cannot be seen from here.
+ */
 static int visit_hierarchy(const CgroupEntry *entry, const char *mounts, const char *controller,
                            MemoryGroupVisit visit, void *userdata) {
         Place place = { 0 };
+        unsigned n = 0;
         int r = find_directory(entry->path, mounts, controller, &place);
 
         if (!r && place.directory && place.is_below)
@@ -323,7 +329,9 @@ static int visit_hierarchy(const CgroupEntry *entry, const char *mounts, const c
 
                         if (memory.limit_bytes)
                                 r = visit(userdata, &memory);
-                } while (!r && go_up(place.directory, place.n_point));
+                } while (!r && ++n < MAX_LEVELS && go_up(place.directory, place.n_point));
+        if (n == MAX_LEVELS && go_up(place.directory, place.n_point))
+                stat_add(COUNTER_MEMORY_GROUPS_OVER_CAP, 1);
         free(place.directory);
         return r;
 }

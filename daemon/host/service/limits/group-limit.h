@@ -56,8 +56,8 @@ uint64_t group_limit_used(const GroupLimit *limit);
 
 /*
  * Visits groups with a limit of memory: that of a process, whose directory in /proc is @proc, and those
- * around it. @mounts: text of /proc/self/mountinfo. @memory: borrowed for the call. Return: 0, or what @visit
- * did.
+ * around it, in 16 levels at most. @mounts: text of /proc/self/mountinfo. @memory: borrowed for the call.
+ * Return: 0, or what @visit did.
  */
 typedef int (*MemoryGroupVisit)(void *userdata, const MemoryGroup *memory);
 int memory_groups_each(const char *proc, const char *mounts, MemoryGroupVisit visit, void *userdata);

@@ -6,8 +6,8 @@
  * uses but for files that the kernel can drop:
  *
  *     below half the limit     each second
- *     from half of it on       each 100 ms
- *     from 80 % on             each 10 ms, up to eight groups; others each 100 ms
+ *     from half of it on       each 100 ms, up to 32 groups; 33 to 64 of them each 200 ms, and so on
+ *     from 80 % on             each 10 ms, up to eight groups; others as from half of it on
  *     at 90 %                  told; again only after 85 % has been left below
  *
  * What grows by 100 MB/s to 512 MiB is seen half a second before its end. The working set is never more than
@@ -34,6 +34,7 @@ enum {
         NEAR = 90,
         CALM = 85,
         MAX_CLOSE = 8,                  /* groups that are asked each 10 ms */
+        MAX_HALF = 32,                  /* groups that are asked each 100 ms */
 };
 
 #define CALM_PACE_NS NS_PER_SEC
@@ -46,7 +47,8 @@ typedef struct Group {
         uint32_t n, room;
         uint64_t due_ns;
         uint64_t n_outs;                /* times that the limit was met, as the last look has it */
-        bool is_near, is_close;
+        bool is_near;
+        bool is_close, is_half;         /* asked each 10 ms; each 100 ms */
 } Group;
 
 struct MemoryWatch {
@@ -168,37 +170,53 @@ static void take_set(const MemoryWatch *watch, Group *group, uint64_t bytes) {
                 tell(watch, group, MEMORY_SIGHT_NEAR);
 }
 
-/* Return: time until the next look. */
-static uint64_t look(const MemoryWatch *watch, Group *group, unsigned n_close) {
+/* Groups of each pace. */
+typedef struct Paces {
+        unsigned n_close, n_half;
+} Paces;
+
+/* Return: bytes that are held against the limit. */
+static uint64_t look(const MemoryWatch *watch, Group *group) {
         uint64_t used = memory_group_used(&group->memory);
 
-        group->is_close = false;
         look_for_outs(watch, group);
         if (!is_from(group, used, CLOSE)) {
                 group->is_near = false;
-                return is_from(group, used, HALF) ? HALF_PACE_NS : CALM_PACE_NS;
+                return used;
         }
         used = memory_group_set(&group->memory, used);
         take_set(watch, group, used);
-        group->is_close = is_from(group, used, CLOSE) && n_close < MAX_CLOSE;
+        return used;
+}
+
+/* @paces: of the other groups. Return: time until the next look. */
+static uint64_t choose_pace(Group *group, uint64_t used, const Paces *paces) {
+        group->is_close = is_from(group, used, CLOSE) && paces->n_close < MAX_CLOSE;
+        group->is_half = !group->is_close && is_from(group, used, HALF);
         if (group->is_close)
                 return CLOSE_PACE_NS;
-        return is_from(group, used, HALF) ? HALF_PACE_NS : CALM_PACE_NS;
+        if (!group->is_half)
+                return CALM_PACE_NS;
+        return HALF_PACE_NS * (1 + paces->n_half / MAX_HALF);
 }
 
 uint64_t memory_watch_look(MemoryWatch *watch, uint64_t now_ns) {
         uint64_t next_ns = UINT64_MAX;
-        unsigned n_close = 0;
+        Paces paces = { 0 };
 
-        for (uint32_t i = 0; i < watch->n; i++)
-                n_close += watch->groups[i].is_close;
+        for (uint32_t i = 0; i < watch->n; i++) {
+                paces.n_close += watch->groups[i].is_close;
+                paces.n_half += watch->groups[i].is_half;
+        }
         for (uint32_t i = 0; i < watch->n; i++) {
                 Group *group = &watch->groups[i];
 
                 if (group->due_ns <= now_ns) {
-                        n_close -= group->is_close;
-                        group->due_ns = now_ns + look(watch, group, n_close);
-                        n_close += group->is_close;
+                        paces.n_close -= group->is_close;
+                        paces.n_half -= group->is_half;
+                        group->due_ns = now_ns + choose_pace(group, look(watch, group), &paces);
+                        paces.n_close += group->is_close;
+                        paces.n_half += group->is_half;
                 }
                 next_ns = MIN(next_ns, group->due_ns);
         }

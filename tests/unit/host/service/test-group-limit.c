@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/util/stat.h"
 #include "host/service/limits/group-limit.h"
 
 /* A directory that stands for the root; files in it are as cgroups(7) and proc_pid_mountinfo(5) have them. */
@@ -150,4 +151,42 @@ Test(group_limit, is_none_where_nothing_says_one) {
         cr_assert_eq(group_limit_used(&limit), 0);
         cr_assert_eq(group_limit_room(&limit), UINT64_MAX);
         group_limit_deinit(&limit);
+}
+
+static int visit(void *userdata, const MemoryGroup *memory) {
+        unsigned *np = userdata;
+
+        cr_assert_eq(memory->limit_bytes, 1048576);
+        (*np)++;
+        return 0;
+}
+
+/* Return: groups with a limit that are seen of a process in so many groups, one in the other. */
+static unsigned visit_nested(unsigned n) {
+        char path[PATH_MAX] = "/cg", groups[PATH_MAX] = "0::", mounts[PATH_MAX], proc[PATH_MAX];
+        uint64_t before = stat_get(COUNTER_MEMORY_GROUPS_OVER_CAP);
+        unsigned n_seen = 0;
+
+        for (unsigned i = 0; i <= n; i++) {
+                char file[PATH_MAX + 16];
+
+                snprintf(file, sizeof(file), "%s/memory.max", path);
+                put(file, "1048576\n");
+                strcat(path, "/g");
+                if (i < n)
+                        strcat(groups, "/g");
+        }
+        put("/proc/cgroup", groups);
+        snprintf(mounts, sizeof(mounts), "31 24 0:27 / %s/cg rw - cgroup2 cgroup2 rw\n", root);
+        snprintf(proc, sizeof(proc), "%s/proc", root);
+        cr_assert_eq(memory_groups_each(proc, mounts, visit, &n_seen), 0);
+        cr_assert_eq(stat_get(COUNTER_MEMORY_GROUPS_OVER_CAP) - before, n_seen < n + 1);
+        return n_seen;
+}
+
+Test(group_limit, of_others_is_seen_in_so_many_groups_around_them) {
+        cr_assert_eq(visit_nested(3), 4);
+        cr_assert_eq(visit_nested(15), 16);
+        cr_assert_eq(visit_nested(16), 16);
+        cr_assert_eq(visit_nested(500), 16);
 }

@@ -200,21 +200,46 @@ Test(memory_watch, groups_of_the_older_hierarchy) {
         cr_assert_eq(n_out[2], 1);
 }
 
-Test(memory_watch, has_room_for_so_many_groups) {
+/* Groups of one program, which use @used MiB of 100 each. */
+static void add_many(unsigned n, unsigned used, unsigned files) {
         memory_watch_begin(watch);
-        for (unsigned i = 0; i < MEMORY_WATCH_MAX_GROUPS + 10; i++) {
+        for (unsigned i = 0; i < n; i++) {
                 char path[64], text[64], proc[PATH_MAX];
 
                 snprintf(path, sizeof(path), "cg/many%u", i);
                 make_directory(path);
-                limit(path, "1048576\n");
-                use(path, 1, 0);
+                limit(path, "104857600\n");
+                use(path, used, files);
                 snprintf(text, sizeof(text), "0::/many%u\n", i);
                 put("proc1/cgroup", text);
                 snprintf(proc, sizeof(proc), "%s/proc1", root);
                 cr_assert_eq(memory_watch_add(watch, 1, proc, mounts), 0);
         }
         memory_watch_end(watch);
+}
+
+Test(memory_watch, has_room_for_so_many_groups) {
+        add_many(MEMORY_WATCH_MAX_GROUPS + 10, 100, 0);
         look();
         cr_assert_eq(n_near[1], MEMORY_WATCH_MAX_GROUPS - 1);
+}
+
+/* Files count until the whole has been asked, so these are as much work as groups that are close. */
+Test(memory_watch, more_groups_are_each_asked_less_often) {
+        uint64_t begin_ns = now_ns;
+
+        add_many(64, 96, 30);
+        for (unsigned i = 0; i < 2; i++)
+                memory_watch_look(watch, begin_ns + i * 100 * NS_PER_MS);
+        cr_assert_eq(n_near[1], 0);
+        for (unsigned i = 0; i < 64; i++) {
+                char path[64];
+
+                snprintf(path, sizeof(path), "cg/many%u", i);
+                use(path, 96, 0);
+        }
+        memory_watch_look(watch, begin_ns + 200 * NS_PER_MS);
+        cr_assert_eq(n_near[1], 32);
+        memory_watch_look(watch, begin_ns + 300 * NS_PER_MS);
+        cr_assert_eq(n_near[1], 64);
 }
