@@ -931,7 +931,7 @@
         X(GO_HEAPS_NOT_HURRIED, "go_heaps_hurried_total", "result=\"too_often\"", \
           "the same that were left out: beyond 4 in a minute of a program, or its part of 32 shares (a look, 50 ms of CPU)") \
         X(MEMORY_GROUPS_OVER_CAP, "memory_groups_over_cap_total", "", \
-          "control groups of programs of Go whose limit of memory is not watched: beyond 256, or 16 levels of a program") \
+          "control groups of programs of Go whose limit of memory is not watched: beyond 256, of which each leaves others as many, or 16 levels") \
         X(GO_HEAPS_OVER_CAP, "go_heaps_over_cap_total", "", \
           "looks that others' stacks left no room for, or after which allocations are not told until the next but one") \
         X(GO_HEAP_STACKS_LOST, "go_heap_stacks_lost_total", "", \

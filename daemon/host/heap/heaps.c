@@ -26,7 +26,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/base/data/shares.h"
 #include "core/base/thread/worker.h"
 #include "core/base/util/array.h"
 #include "core/base/util/clock.h"
@@ -162,13 +161,17 @@ static int look_for_programs(Heaps *heaps) {
         return error_fold(heaps->failure);
 }
 
+static ShareOwner owner_of(const Heaped *heaped) {
+        return identity_owner_of((pid_t)heaped->pid, heaped->start_time_ns);
+}
+
 /* Return: whether it has a place. */
 static bool has_place(Heaps *heaps, Heaped *heaped) {
         ShareOwner owner;
 
         if (heaped->share)
                 return true;
-        owner = identity_owner_of((pid_t)heaped->pid, heaped->start_time_ns);
+        owner = owner_of(heaped);
         if (shares_leave_room(&heaps->shares, &owner, 1, HEAP_SINCE_MAX) &&
             !shares_hold(&heaps->shares, &owner, 1, &heaped->share))
                 return true;
@@ -500,11 +503,16 @@ bool heaps_is_urgent(const Heaps *heaps) {
         return heaps->is_urgent;
 }
 
-void heaps_each(const Heaps *heaps, void (*visit_program)(void *userdata, uint32_t pid, uint64_t generation),
-                void *userdata) {
-        for (uint32_t i = 0; i < heaps->n; i++)
-                if (heaps->items[i].due_ns != NEVER_NS)
-                        visit_program(userdata, heaps->items[i].pid, heaps->items[i].generation);
+void heaps_each(const Heaps *heaps, HeapsVisit visit_program, void *userdata) {
+        for (uint32_t i = 0; i < heaps->n; i++) {
+                const Heaped *heaped = &heaps->items[i];
+                ShareOwner owner;
+
+                if (heaped->due_ns == NEVER_NS)
+                        continue;
+                owner = heaped->share ? *share_owner(heaped->share) : owner_of(heaped);
+                visit_program(userdata, heaped->pid, heaped->generation, &owner);
+        }
 }
 
 /* ---- the whole ---- */

@@ -8,6 +8,7 @@
  * at a time. Workers without rights read them; nothing here waits for one, but for heaps_finish().
  */
 
+#include "core/base/data/shares.h"
 #include "core/base/sandbox/zygotes.h"
 #include "core/base/util/macro.h"
 #include "core/profile/window.h"
@@ -52,8 +53,8 @@ int heaps_step(Heaps *heaps);
 bool heaps_is_urgent(const Heaps *heaps);
 
 /* Visits the programs that have, or may have, a profile. */
-void heaps_each(const Heaps *heaps, void (*visit)(void *userdata, uint32_t pid, uint64_t generation),
-                void *userdata);
+typedef void (*HeapsVisit)(void *userdata, uint32_t pid, uint64_t generation, const ShareOwner *owner);
+void heaps_each(const Heaps *heaps, HeapsVisit visit, void *userdata);
 
 /* At the end: looks once more at all, for @timeout_ns at most. Return: 0, -errno. */
 int heaps_finish(Heaps *heaps, uint64_t timeout_ns);

@@ -43,6 +43,7 @@ enum {
 
 typedef struct Group {
         MemoryGroup memory;
+        Share *share;                   /* place among those that are watched */
         uint64_t *programs;
         uint32_t n, room;
         uint64_t due_ns;
@@ -56,6 +57,7 @@ struct MemoryWatch {
         void *userdata;
         Group *groups;
         uint32_t n, room;
+        Shares shares;
 };
 
 /* ---- groups ---- */
@@ -67,8 +69,15 @@ static Group *find(MemoryWatch *watch, const char *directory) {
         return NULL;
 }
 
+static void free_group(MemoryWatch *watch, Group *group) {
+        share_release(&watch->shares, group->share, 1);
+        free(group->memory.directory);
+        free(group->programs);
+}
+
 /* Return: 0 with *groupp, NULL = there is no room; -ENOMEM. */
-static int find_or_add(MemoryWatch *watch, const MemoryGroup *memory, Group **groupp) {
+static int find_or_add(MemoryWatch *watch, const ShareOwner *owner, const MemoryGroup *memory,
+                       Group **groupp) {
         Group *group = find(watch, memory->directory);
         int r;
 
@@ -77,8 +86,9 @@ static int find_or_add(MemoryWatch *watch, const MemoryGroup *memory, Group **gr
                 group->memory.limit_bytes = memory->limit_bytes;
                 return 0;
         }
-        if (watch->n == MEMORY_WATCH_MAX_GROUPS) {
+        if (!shares_leave_room(&watch->shares, owner, 1, MEMORY_WATCH_MAX_GROUPS)) {
                 stat_add(COUNTER_MEMORY_GROUPS_OVER_CAP, 1);
+                shares_tell(&watch->shares, "limits of memory", owner, clock_monotonic_ns());
                 return 0;
         }
         r = array_reserve(&watch->groups, &watch->room, watch->n + 1u, 16);
@@ -89,15 +99,15 @@ static int find_or_add(MemoryWatch *watch, const MemoryGroup *memory, Group **gr
         group->memory.directory = strdup(memory->directory);
         if (!group->memory.directory)
                 return error_origin(-ENOMEM);
+        r = shares_hold(&watch->shares, owner, 1, &group->share);
+        if (r) {
+                free(group->memory.directory);
+                return error_fold(r);
+        }
         group->n_outs = memory_group_outs(memory);
         watch->n++;
         *groupp = group;
         return 0;
-}
-
-static void free_group(Group *group) {
-        free(group->memory.directory);
-        free(group->programs);
 }
 
 void memory_watch_begin(MemoryWatch *watch) {
@@ -111,7 +121,7 @@ void memory_watch_end(MemoryWatch *watch) {
                         i++;
                         continue;
                 }
-                free_group(&watch->groups[i]);
+                free_group(watch, &watch->groups[i]);
                 watch->groups[i] = watch->groups[--watch->n];
         }
 }
@@ -119,12 +129,13 @@ void memory_watch_end(MemoryWatch *watch) {
 typedef struct Adding {
         MemoryWatch *watch;
         uint64_t program;
+        const ShareOwner *owner;
 } Adding;
 
 static int add_to(void *userdata, const MemoryGroup *memory) {
         const Adding *adding = userdata;
         Group *group;
-        int r = find_or_add(adding->watch, memory, &group);
+        int r = find_or_add(adding->watch, adding->owner, memory, &group);
 
         if (r || !group)
                 return error_fold(r);
@@ -134,8 +145,9 @@ static int add_to(void *userdata, const MemoryGroup *memory) {
         return error_fold(r);
 }
 
-int memory_watch_add(MemoryWatch *watch, uint64_t program, const char *proc, const char *mounts) {
-        Adding adding = { watch, program };
+int memory_watch_add(MemoryWatch *watch, uint64_t program, const ShareOwner *owner, const char *proc,
+                     const char *mounts) {
+        Adding adding = { watch, program, owner };
 
         return error_fold(memory_groups_each(proc, mounts, add_to, &adding));
 }
@@ -240,7 +252,8 @@ MemoryWatch *memory_watch_free(MemoryWatch *watch) {
         if (!watch)
                 return NULL;
         for (uint32_t i = 0; i < watch->n; i++)
-                free_group(&watch->groups[i]);
+                free_group(watch, &watch->groups[i]);
+        shares_deinit(&watch->shares);
         free(watch->groups);
         free(watch);
         return NULL;

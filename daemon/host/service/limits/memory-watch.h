@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/data/shares.h"
 #include "core/base/util/macro.h"
 
 typedef struct MemoryWatch MemoryWatch;
@@ -32,10 +33,12 @@ DEFINE_CLEANUP(MemoryWatch, memory_watch_free)
 
 /*
  * Programs are told of anew: begin, each program, end. What is known of a group stays. @proc: /proc/PID of
- * the program; @mounts: text of /proc/self/mountinfo. Return: 0, -ENOMEM.
+ * the program; @mounts: text of /proc/self/mountinfo. @owner: has the places of groups that were not known
+ * before. Return: 0, -ENOMEM.
  */
 void memory_watch_begin(MemoryWatch *watch);
-int memory_watch_add(MemoryWatch *watch, uint64_t program, const char *proc, const char *mounts);
+int memory_watch_add(MemoryWatch *watch, uint64_t program, const ShareOwner *owner, const char *proc,
+                     const char *mounts);
 void memory_watch_end(MemoryWatch *watch);
 
 /* Looks at the groups that are due. Return: MONOTONIC time of the next look; UINT64_MAX = there is none. */

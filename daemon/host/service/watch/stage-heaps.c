@@ -45,13 +45,13 @@ typedef struct Telling {
         int r;
 } Telling;
 
-static void tell_program(void *userdata, uint32_t pid, uint64_t generation) {
+static void tell_program(void *userdata, uint32_t pid, uint64_t generation, const ShareOwner *owner) {
         Telling *telling = userdata;
         char proc[32];
 
         snprintf(proc, sizeof(proc), "/proc/%" PRIu32, pid);
         if (!telling->r)
-                telling->r = memory_watch_add(telling->watch, generation, proc, telling->mounts);
+                telling->r = memory_watch_add(telling->watch, generation, owner, proc, telling->mounts);
 }
 
 /* Programs come and go, and change their groups. */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/base/util/clock.h"
+#include "core/base/util/stat.h"
 #include "host/service/limits/memory-watch.h"
 
 enum { MIB = 1 << 20, N_PROGRAMS = 8 };
@@ -17,6 +18,7 @@ static char root[PATH_MAX - 256], mounts[PATH_MAX];
 static MemoryWatch *watch;
 static unsigned n_near[N_PROGRAMS], n_out[N_PROGRAMS];
 static uint64_t now_ns = 1000 * NS_PER_SEC;
+static const ShareOwner owners[] = { { 1, 1, 1 }, { 2, 2, 2 }, { 3, 3, 3 } };
 
 static void tell(void *userdata, uint64_t program, enum memory_sight sight) {
         (sight == MEMORY_SIGHT_NEAR ? n_near : n_out)[program]++;
@@ -69,7 +71,7 @@ static void add_all(void) {
                 char proc[PATH_MAX];
 
                 snprintf(proc, sizeof(proc), "%s/%s", root, processes[i]);
-                cr_assert_eq(memory_watch_add(watch, i + 1, proc, mounts), 0);
+                cr_assert_eq(memory_watch_add(watch, i + 1, &owners[0], proc, mounts), 0);
         }
         memory_watch_end(watch);
 }
@@ -200,10 +202,9 @@ Test(memory_watch, groups_of_the_older_hierarchy) {
         cr_assert_eq(n_out[2], 1);
 }
 
-/* Groups of one program, which use @used MiB of 100 each. */
-static void add_many(unsigned n, unsigned used, unsigned files) {
-        memory_watch_begin(watch);
-        for (unsigned i = 0; i < n; i++) {
+/* Groups of one program, from number @at on, which use @used MiB of 100 each. */
+static void add_many(uint64_t program, unsigned at, unsigned n, unsigned used, unsigned files) {
+        for (unsigned i = at; i < at + n; i++) {
                 char path[64], text[64], proc[PATH_MAX];
 
                 snprintf(path, sizeof(path), "cg/many%u", i);
@@ -213,22 +214,37 @@ static void add_many(unsigned n, unsigned used, unsigned files) {
                 snprintf(text, sizeof(text), "0::/many%u\n", i);
                 put("proc1/cgroup", text);
                 snprintf(proc, sizeof(proc), "%s/proc1", root);
-                cr_assert_eq(memory_watch_add(watch, 1, proc, mounts), 0);
+                cr_assert_eq(memory_watch_add(watch, program, &owners[program], proc, mounts), 0);
         }
+}
+
+static void drop_all(void) {
+        memory_watch_begin(watch);
         memory_watch_end(watch);
 }
 
-Test(memory_watch, has_room_for_so_many_groups) {
-        add_many(MEMORY_WATCH_MAX_GROUPS + 10, 100, 0);
+Test(memory_watch, has_room_for_so_many_groups_that_others_leave) {
+        drop_all();
+        memory_watch_begin(watch);
+        add_many(1, 0, MEMORY_WATCH_MAX_GROUPS + 10, 100, 0);
+        cr_assert_eq(stat_get(COUNTER_MEMORY_GROUPS_OVER_CAP), MEMORY_WATCH_MAX_GROUPS * 3 / 4 + 10);
+        add_many(2, MEMORY_WATCH_MAX_GROUPS + 10, 5, 100, 0);
+        memory_watch_end(watch);
         look();
-        cr_assert_eq(n_near[1], MEMORY_WATCH_MAX_GROUPS - 1);
+        cr_assert_eq(n_near[1], MEMORY_WATCH_MAX_GROUPS / 4);
+        cr_assert_eq(n_near[2], 5);
+        drop_all();
+        cr_assert_eq(look(), UINT64_MAX);
 }
 
 /* Files count until the whole has been asked, so these are as much work as groups that are close. */
 Test(memory_watch, more_groups_are_each_asked_less_often) {
         uint64_t begin_ns = now_ns;
 
-        add_many(64, 96, 30);
+        drop_all();
+        memory_watch_begin(watch);
+        add_many(1, 0, 64, 96, 30);
+        memory_watch_end(watch);
         for (unsigned i = 0; i < 2; i++)
                 memory_watch_look(watch, begin_ns + i * 100 * NS_PER_MS);
         cr_assert_eq(n_near[1], 0);
