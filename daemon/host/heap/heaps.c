@@ -15,6 +15,7 @@
  *
  * A look takes as long as the program has stacks. After one of 30 ms of CPU nobody is looked at for 1.5 s:
  * all looks together have a fiftieth of a CPU, and each program has its next one later where there are many.
+ * A program whose look takes more than 2 s of CPU is not looked at again: others would wait for it each time.
  *
  * Who is about to be ended for want of memory is looked at first, whatever the period, and that look goes out
  * at once. Its samples say why (memory-watch.c tells). Such looks do not wait for a fiftieth of a CPU: they
@@ -40,6 +41,8 @@
 #include "host/sampling/runtime/runtimes.h"
 
 #define TIME_LIMIT_NS (40 * NS_PER_SEC)         /* time of a look, which has 30 s for its worker */
+#define LONG_LOOK_NS (2 * NS_PER_SEC)           /* CPU time that no look should take */
+#define YOUNG_NS (60 * NS_PER_SEC)              /* age of a program that was not looked at yet */
 #define NEVER_NS UINT64_MAX
 
 enum {
@@ -116,7 +119,9 @@ static bool has_go(const Process *process) {
 
 static int add(Heaps *heaps, const Process *process) {
         uint64_t now_ns = clock_monotonic_ns(), begin_ns = process_begin_ns(process->start_time_ns);
-        bool is_new = begin_ns >= heaps->config.start_ns;
+        /* met later it may have been a target before, whose counts are forgotten */
+        uint64_t young_ns = MAX(heaps->config.period_ns, (uint64_t)YOUNG_NS);
+        bool is_new = begin_ns >= heaps->config.start_ns && now_ns < begin_ns + young_ns;
         int r = array_reserve(&heaps->items, &heaps->room, heaps->n + 1u, 16);
 
         if (r)
@@ -303,25 +308,22 @@ static void say_why(Heaps *heaps, Heaped *heaped, const GoHeapSaid *said) {
 static int take_time(Heaps *heaps, const Look *look) {
         if (look->reason)
                 return error_fold(haste_took(&heaps->haste, &look->owner, look->cpu_ns));
-        heaps->next_ns = look->time_ns + look->cpu_ns * (CPU_PART - 1);
+        heaps->next_ns = look->time_ns + MIN(look->cpu_ns, (uint64_t)LONG_LOOK_NS) * (CPU_PART - 1);
         return 0;
 }
 
-/* Return: 0, -ENOMEM. */
-static int take_answer(Heaps *heaps, const Look *look) {
-        Heaped *heaped = find(heaps, look->generation);
-        const GoHeapSaid *said = &look->answer.said;
-        int r = take_time(heaps, look);
+/* Looks no more at a program that others would have to wait for. */
+static void give_up_long(Heaps *heaps, Heaped *heaped, const Look *look) {
+        if (look->cpu_ns <= LONG_LOOK_NS || heaped->due_ns == NEVER_NS)
+                return;
+        heaped->due_ns = NEVER_NS;
+        shares_tell(&heaps->shares, "CPU time for Go's heaps", &look->owner, look->time_ns);
+}
 
-        if (r)
-                return error_fold(r);
-        if (look->result < 0)
-                return error_fold(look->result);
-        if (!heaped) {
-                stat_add(COUNTER_GO_HEAPS_GONE, 1);
-                return 0;
-        }
-        heaped->due_ns = look->time_ns + heaps->config.period_ns;
+/* Return: 0, -ENOMEM. */
+static int take_said(Heaps *heaps, Heaped *heaped, const Look *look) {
+        const GoHeapSaid *said = &look->answer.said;
+
         if (look->result) {
                 stat_add(COUNTER_GO_HEAPS_UNREADABLE, 1);
                 return 0;
@@ -334,6 +336,25 @@ static int take_answer(Heaps *heaps, const Look *look) {
                 return error_fold(add_look(heaps, heaped, look));
         stat_add(COUNTER_GO_HEAPS_EARLY, 1);
         return 0;
+}
+
+/* Return: 0, -ENOMEM. */
+static int take_answer(Heaps *heaps, const Look *look) {
+        Heaped *heaped = find(heaps, look->generation);
+        int r = take_time(heaps, look);
+
+        if (r)
+                return error_fold(r);
+        if (look->result < 0)
+                return error_fold(look->result);
+        if (!heaped) {
+                stat_add(COUNTER_GO_HEAPS_GONE, 1);
+                return 0;
+        }
+        heaped->due_ns = look->time_ns + heaps->config.period_ns;
+        r = take_said(heaps, heaped, look);
+        give_up_long(heaps, heaped, look);
+        return error_fold(r);
 }
 
 static void on_done(WorkerJob *job, void *userdata) {
