@@ -10,6 +10,7 @@ import collections
 import os
 import subprocess
 import sys
+import time
 
 import otlp_read
 import session
@@ -135,8 +136,14 @@ class Alive(session.NamingCase):
         tell("churn 200000")
         wait(1, "spanprof_frees_total", result="budget")
         wait(50, "spanprof_live_allocations_total", event="free_lost")
+        # all of that is over: the window that closes next but one was begun before its check
+        time.sleep(1.1)         # a second of the budget
+        wait(wait.counter("spanprof_windows_total") + 2, "spanprof_windows_total")
+        added = wait.counter("spanprof_live_allocations_total", event="added")
+        tell("keep 5")
+        wait(added + 5, "spanprof_live_allocations_total", event="added")
         result = run.stop()     # with the books of ticks
-        self.assertEqual(self.alive(result, victim.pid)[0], {})
+        self.assertEqual(self.alive(result, victim.pid)[0], {("live_f", 0): (5000, 5)})
         self.assertEqual(result.counter("allocations_total", "ring_full"), 0)
         victim.kill()
 
