@@ -128,7 +128,7 @@ class Allocations(session.NamingCase):
         storms = [begin(groups.ATTACKER, 10**9, 0) for _ in range(2)]
         honest = begin(groups.HONEST, rounds, 40000)
         run, wait = self.watch(honest.pid, *(storm.pid for storm in storms))
-        wait(1, "spanprof_alloc_probes_total", result="attached")
+        wait(2, "spanprof_alloc_probes_total", result="attached")
         for storm in storms:
             storm.process.stdin.close()
         wait(20 * PROCESS_BUDGET, "spanprof_allocations_total", result="budget")
