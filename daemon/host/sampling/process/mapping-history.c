@@ -26,7 +26,21 @@ static void forget_before(MappingHistory *history, uint64_t time_ns) {
         history->forgotten_ns = MAX(history->forgotten_ns, time_ns);
 }
 
-/* The same range may come and go at one place without end: it has one entry. */
+/* The end that was first in time, which is not that of the order: a range may have ended again. */
+static void drop_first_end(MappingHistory *history) {
+        MappingEnd *first = history->ends;
+
+        for (size_t i = 1; i < history->n_ends; i++)
+                if (history->ends[i].until_ns < first->until_ns)
+                        first = &history->ends[i];
+        forget_before(history, first->until_ns);
+        *first = history->ends[--history->n_ends];
+}
+
+/*
+ * The same range may come and go at one place without end: it has one entry. A part of it has its own, since
+ * the rest may be there still.
+ */
 static void note_end(MappingHistory *history, const PastMapping *item) {
         const MappingEnd end = { item->mapping.start, item->mapping.end, item->until_ns };
 
@@ -35,16 +49,14 @@ static void note_end(MappingHistory *history, const PastMapping *item) {
         for (size_t i = 0; i < history->n_ends; i++) {
                 MappingEnd *old = &history->ends[i];
 
-                if (old->start > end.start || old->end < end.end)
+                if (old->start != end.start || old->end != end.end)
                         continue;
                 old->until_ns = MAX(old->until_ns, end.until_ns);
                 history->ended_ns = MAX(history->ended_ns, end.until_ns);
                 return;
         }
-        if (history->n_ends >= MAPPING_HISTORY_ENDS) {
-                forget_before(history, history->ends[0].until_ns);
-                memmove(history->ends, history->ends + 1, --history->n_ends * sizeof(*history->ends));
-        }
+        if (history->n_ends >= MAPPING_HISTORY_ENDS)
+                drop_first_end(history);
         if (array_reserve(&history->ends, &history->ends_room, history->n_ends + 1, 4)) {
                 forget_before(history, end.until_ns);
                 return;

@@ -214,6 +214,49 @@ Test(history, forgets_the_first_end_where_there_are_too_many) {
         cr_assert_not(is_stale(process, 0x999000, 1001));
 }
 
+/* What @process has had is older than the history. Return: a time after all of that. */
+static uint64_t age(Process *process, uint64_t time_ns) {
+        mapping_history_publish(&process->history, time_ns);
+        mapping_history_publish(&process->history, time_ns + MAPPING_HISTORY_KEEP_NS + 1);
+        cr_assert_eq(process->history.n, 0);
+        return time_ns + MAPPING_HISTORY_KEEP_NS + 2;
+}
+
+Test(history, forgets_the_end_that_was_first_in_time) {
+        _cleanup_(process_freep) Process *process = new_process();
+        uint64_t again_ns;
+
+        for (uint64_t i = 0; i < MAPPING_HISTORY_ENDS; i++) {
+                map(process, 0x10000 * (i + 1), 0x10000 * (i + 1) + 0x1000, "a", 10);
+                map(process, 0x10000 * (i + 1), 0x10000 * (i + 1) + 0x1000, "b", 1000 + i);
+        }
+        again_ns = age(process, 2000);
+        map(process, 0x10000, 0x11000, "c", again_ns);          /* the first of the list has ended again */
+        map(process, 0x20000, 0x20800, "c", again_ns + 10);     /* one more */
+        age(process, again_ns + 20);
+        cr_assert_eq(process->history.n_ends, MAPPING_HISTORY_ENDS);
+        cr_assert(is_stale(process, 0x999000, 1000), "the second has been forgotten");
+        cr_assert_not(is_stale(process, 0x999000, 1001));
+        cr_assert(is_stale(process, 0x10000, again_ns - 1));
+        cr_assert(is_stale(process, 0x20000, again_ns + 9));
+        cr_assert(is_stale(process, 0x30000, 1001));
+}
+
+Test(history, knows_a_part_that_has_ended_from_the_whole_that_ended_before) {
+        _cleanup_(process_freep) Process *process = new_process();
+        uint64_t part_ns;
+
+        map(process, 0x1000, 0x9000, "a", 100);
+        map(process, 0x1000, 0x9000, "b", 1000);
+        part_ns = age(process, 2000);
+        map(process, 0x3000, 0x4000, "c", part_ns);
+        map(process, 0x3000, 0x4000, "d", part_ns + 10);
+        age(process, part_ns + 20);
+        cr_assert(is_stale(process, 0x8000, 999));
+        cr_assert_not(is_stale(process, 0x8000, 1500), "b is there still");
+        cr_assert(is_stale(process, 0x3000, 1500));
+}
+
 Test(history, leaves_out_mappings_over_the_cap) {
         _cleanup_(process_freep) Process *process = new_process();
 
