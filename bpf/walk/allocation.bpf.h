@@ -299,6 +299,9 @@ int freed(void *context) {
         if (!probe || !state || !counters)
                 return 0;
         row = alloc_target(task, &identity);
+        /* the row that was found became another process' before it was read: the target has a new one */
+        if (!row && bpf_map_lookup_elem(&processes, &identity.tgid))
+                row = alloc_target(task, &identity);
         if (row && !free_take(task, row, probe, state, &identity, counters))
                 free_lose(&identity);
         return 0;
