@@ -242,9 +242,15 @@ static __always_inline void free_lose(const struct identity *identity) {
         const struct alloc_losses first = { .start_time_ns = identity->start_time_ns, .n = 1 };
         struct alloc_losses *losses = bpf_map_lookup_elem(&free_losses, &identity->tgid);
 
+        if (!losses) {
+                if (!bpf_map_update_elem(&free_losses, &identity->tgid, &first, BPF_NOEXIST))
+                        return;
+                /* another thread has lost the first one meanwhile, or there is no room */
+                losses = bpf_map_lookup_elem(&free_losses, &identity->tgid);
+        }
         if (losses && losses->start_time_ns == first.start_time_ns)
                 __sync_fetch_and_add(&losses->n, 1);
-        else if (bpf_map_update_elem(&free_losses, &identity->tgid, &first, BPF_ANY))
+        else if (!losses || bpf_map_update_elem(&free_losses, &identity->tgid, &first, BPF_ANY))
                 counters_add(COUNTER_FREES_LOSERS_FULL);
 }
 
