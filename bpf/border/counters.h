@@ -177,7 +177,7 @@
         X(FREES_RING_FULL, "frees_total", "result=\"ring_full\"", \
           "the same that found the ring to the daemon full: as above") \
         X(FREES_LOSERS_FULL, "frees_total", "result=\"losers_full\"", \
-          "lost frees that could not be counted by process, since 512 others have lost some: nothing that was alive is believed") \
+          "lost frees that could not be counted by process, since 8,192 others have lost some: nothing that was alive is believed") \
         X(WAKERS_UNKNOWN, "wait_wakers_total", "kind=\"unknown\"", \
           "blocked waits whose waker is not told: it was there before the wait began") \
         X(WAKERS_THREAD, "wait_wakers_total", "kind=\"thread\"", "blocked waits that a target's thread has ended") \

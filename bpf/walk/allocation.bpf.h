@@ -38,7 +38,7 @@ enum {
         ALLOC_CPU_BUDGET = 2000,
         FREE_PROCESS_BUDGET = 4000,
         FREE_CPU_BUDGET = 8000,
-        FREE_MAX_LOSERS = 512,
+        FREE_MAX_LOSERS = ABI_MAX_PROCESSES / 2,        /* all targets */
         ALLOC_MAX_PROCESSES = 1024,
 #if UNWIND_ARM64
         ALLOC_COPIED_REGISTERS = 34,    /* struct user_pt_regs, with which pt_regs begins */
