@@ -171,7 +171,7 @@
         X(FREES, "frees_total", "result=\"taken\"", \
           "frees of told allocations that probes have told, in targets, with --allocations") \
         X(FREES_BUDGET, "frees_total", "result=\"budget\"", \
-          "the same beyond 4,000 a second of a process, or 8,000 of a CPU: lost, and so is what the process had alive") \
+          "the same beyond 4,000 a second of a process, or 8,000 of a CPU, half of these of a control group: lost, and so is what the process had alive") \
         X(FREES_UNREADABLE, "frees_total", "result=\"unreadable\"", \
           "the same whose argument could not be read: as above") \
         X(FREES_RING_FULL, "frees_total", "result=\"ring_full\"", \
