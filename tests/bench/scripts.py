@@ -27,7 +27,6 @@ oracle.enter()
 
 import cpython
 import node
-import otlp_read
 import tap
 
 DEPTHS = (30, 120)
