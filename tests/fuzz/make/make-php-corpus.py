@@ -99,6 +99,8 @@ def calls():
     write("php", "c-slot", b"c" + b"\x48\x8b\x05" + struct.pack("<i", 0x10008 - 0x1007) + good[7:])
     write("php", "c-far", b"c" + good[:-3] + 30 * b"\x90" + bytes.fromhex("42ff14c0"))
     write("php", "c-other-register", b"c" + good[:-1] + b"\xc9")
+    write("php", "c-no-index", b"c" + good[:-1] + b"\xe0")
+    write("php", "c-no-base", b"c" + good[:-1] + b"\xcd")
 
 
 def answers():

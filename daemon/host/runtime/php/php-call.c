@@ -20,8 +20,10 @@ enum {
         MAX_BETWEEN = 48,               /* bytes from the address to the call */
         LOAD = 7,                       /* bytes of the instruction that has the address */
         NO_REGISTER = 0xff,
-        REX_B = 1, REX_R = 4, REX_W = 8,
+        REX_B = 1, REX_X = 2, REX_R = 4, REX_W = 8,
         LEA = 0x8d, MOV = 0x8b,
+        NO_INDEX = 4,                   /* without REX_X */
+        NO_BASE = 5,                    /* four bytes follow in place of the register */
 };
 
 /* The register that the instruction at ELF address @at loads the table's address or (*is_wordp) word to. */
@@ -51,9 +53,10 @@ static bool is_word_of(const uint8_t *code, uint8_t reg) {
 static size_t call_size(const uint8_t *code, uint8_t reg) {
         size_t n = (code[0] & 0xf0) == 0x40 && !(code[0] & (REX_W | REX_R));
         uint8_t high = n && code[0] & REX_B ? 8 : 0;
+        bool has_index = (code[n + 2] >> 3 & 7) != NO_INDEX || (n && code[0] & REX_X);
 
-        return code[n] == 0xff && code[n + 1] == 0x14 && (code[n + 2] & 0xc0) == 0xc0 &&
-                        ((code[n + 2] & 7) | high) == reg
+        return has_index && (code[n + 2] & 7) != NO_BASE && code[n] == 0xff && code[n + 1] == 0x14 &&
+                        (code[n + 2] & 0xc0) == 0xc0 && ((code[n + 2] & 7) | high) == reg
                 ? n + 3
                 : 0;
 }

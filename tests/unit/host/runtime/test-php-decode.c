@@ -192,7 +192,7 @@ Test(php_decode, another_register_or_another_size_is_no_such_call) {
         static const struct {
                 size_t at;
                 uint8_t byte;
-        } wrong[] = { { 2, 0x0d }, { 22, 0x08 }, { 24, 0x15 }, { 25, 0x88 }, { 25, 0xc9 } };
+        } wrong[] = { { 2, 0x0d }, { 22, 0x08 }, { 24, 0x15 }, { 25, 0x88 }, { 25, 0xc9 }, { 25, 0xe0 } };
 
         for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
                 uint8_t code[sizeof(with_two)];
@@ -201,4 +201,24 @@ Test(php_decode, another_register_or_another_size_is_no_such_call) {
                 code[wrong[i].at] = wrong[i].byte;
                 cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, HANDLERS, 0), 0, "%zu", i);
         }
+}
+
+Test(php_decode, a_call_by_a_number_alone_is_no_such_call) {
+        uint8_t code[sizeof(with_two)];
+
+        memcpy(code, with_two, sizeof(code));
+        code[1] = 0x8b;                 /* mov handlers(%rip),%rbp */
+        code[2] = 0x2d;
+        memset(code + 20, 0x90, 3);
+        code[25] = 0xc5;                /* call *disp32(,%rax,8) */
+        cr_assert_eq(call_at(code, sizeof(code), WITH_TWO, HANDLERS, 0), 0);
+}
+
+/* r12 has the number that no register has without its prefix. */
+Test(php_decode, a_number_in_r12_is_one) {
+        uint8_t code[sizeof(with_three)];
+
+        memcpy(code, with_three, sizeof(code));
+        code[26] = 0xe0;                /* call *(%rax,%r12,8) */
+        cr_assert_eq(call_at(code, sizeof(code), WITH_THREE, HANDLERS, 0), 0x3c7f0b);
 }
