@@ -468,7 +468,7 @@ enum {
         PHP_OP_FRAMELESS = 204,         /* ZEND_FRAMELESS_ICALL_0; those with 1 to 3 arguments follow */
         PHP_MAX_OFFSET = 504,           /* offset of a field in a function */
         PHP_MAX_FRAMELESS = 4096,       /* functions in that table */
-        PHP_MAX_CALLS = 8,              /* places that call them */
+        PHP_MAX_CALLS = 16,             /* places that call them */
 };
 
 /*

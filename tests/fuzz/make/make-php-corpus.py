@@ -115,7 +115,7 @@ def entry(**more):
     fields = {"generation": 1, "current": BASE + 0x2000, "generators": BASE + 0x2008, "evaluator": TEXT + 0x400,
               "evaluator_size": 0x100, "cold": TEXT + 0x200, "cold_size": 0x100}
     fields.update(more)
-    return struct.pack("<7Q4HQ8i", *fields.values(), FILE_AT, OPS_AT, 0, 0, BASE + 0x2010, 0x40 - 0x400, *7 * [0])
+    return struct.pack("<7Q4HQ16i", *fields.values(), FILE_AT, OPS_AT, 0, 0, BASE + 0x2010, 0x40 - 0x400, *15 * [0])
 
 
 def frame(i):
@@ -160,7 +160,7 @@ def walk():
     case("no-ops", head=entry()[:58] + bytes(6) + entry()[64:])
     case("everything-is-evaluator", head=entry(evaluator=0, evaluator_size=MASK))
     case("far-fields", head=entry()[:56] + b"\xff" * 8 + entry()[64:])
-    case("far-calls", head=entry()[:72] + b"\xff" * 32)
+    case("far-calls", head=entry()[:72] + b"\xff" * 64)
 
 
 if __name__ == "__main__":

@@ -206,12 +206,13 @@ static bool find_calls(void *userdata, uint64_t address, const char *text, size_
         return false;
 }
 
-/* Return: 0, -ENOMEM. */
-static int read_calls(const DynamicImage *image, PhpOpened *opened) {
+/* *are_missingp: the file has such functions, but not in a way that is known. Return: 0, -ENOMEM. */
+static int read_calls(const DynamicImage *image, PhpOpened *opened, bool *are_missingp) {
         Calls calls = { .opened = opened };
         Place functions, handlers;
         int r;
 
+        *are_missingp = false;
         if (!find(image, "zend_flf_functions", &functions) || !find(image, "zend_flf_handlers", &handlers))
                 return 0;
         calls.table.address = handlers.address;
@@ -219,7 +220,8 @@ static int read_calls(const DynamicImage *image, PhpOpened *opened) {
         if (r)
                 return error_fold(r);
         dynamic_image_search(image, PF_W, PHP_CALL_CODE - 1, find_calls, &calls);
-        if (calls.n && calls.n <= PHP_MAX_CALLS)
+        *are_missingp = !calls.n || calls.n > PHP_MAX_CALLS;
+        if (!*are_missingp)
                 opened->frameless = functions.address;
         return 0;
 }
@@ -229,6 +231,7 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         char version[MAX_VERSION] = "";
         PhpLayout layout = { 0 };
         DynamicImage image;
+        bool are_missing;
         int r;
 
         memset(opened, 0, sizeof(*opened));
@@ -258,10 +261,11 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         opened->file = layout.file;
         opened->ops = layout.ops;
         read_cold(&image, opened);
-        r = read_calls(&image, opened);
+        r = read_calls(&image, opened, &are_missing);
         if (r)
                 return error_fold(r);
-        snprintf(opened->reason, sizeof(opened->reason), "PHP%s%s", *version ? " " : "", version);
+        snprintf(opened->reason, sizeof(opened->reason), "PHP%s%s%s", *version ? " " : "", version,
+                 are_missing ? "; functions without frames are not found" : "");
         return 0;
 }
 

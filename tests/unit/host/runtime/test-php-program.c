@@ -6,8 +6,10 @@
  */
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/runtime/php/php-program.h"
 #include "work-directory.h"
@@ -69,4 +71,54 @@ Test(php_program, a_thread_safe_build_is_refused_in_words) {
         cr_assert_eq(php_open(-1, data, size, &opened), PHP_OPEN_E_UNKNOWN);
         cr_assert_str_eq(opened.reason, "PHP 8.2.36: not walked: thread-safe build (ZTS)");
         free(data);
+}
+
+/* ---- functions that are called without a frame ---- */
+
+/* Opens a program with the code of PHP that is looked at, and @n places that call such functions. */
+static void open_with_calls(unsigned n, PhpOpened *opened) {
+        FILE *file = fopen(work_path("calls.s"), "we");
+        int fd;
+
+        cr_assert_not_null(file);
+        fprintf(file,
+                ".macro object name\n.globl \\name\n.type \\name,@object\n.size \\name,8\n"
+                "\\name: .quad 0\n.endm\n"
+                ".macro begin name\n.globl \\name\n.type \\name,@function\n\\name:\n.endm\n"
+                ".data\nobject zend_flf_functions\nobject zend_flf_handlers\nobject executor_globals\n"
+                ".text\nbegin zend_vm_kind\nmov $4,%%eax\nret\n.size zend_vm_kind,.-zend_vm_kind\n"
+                "begin zend_get_executed_filename_ex\nlea executor_globals(%%rip),%%rdx\n"
+                "mov 0x1e8(%%rdx),%%rax\nmov 0x18(%%rax),%%rdx\n"
+                "mov 0x30(%%rax),%%rax\nmov 0x98(%%rdx),%%rax\nret\n"
+                ".size zend_get_executed_filename_ex,.-zend_get_executed_filename_ex\n"
+                "begin execute_ex\n.rept %u\nlea zend_flf_handlers(%%rip),%%rax\nmov (%%rax),%%rax\n"
+                "call *(%%rax,%%rcx,8)\n.endr\nret\n.skip 64\n.size execute_ex,.-execute_ex\n",
+                n);
+        fclose(file);
+        cr_assert_eq(shell("gcc -shared -nostdlib -Wl,-Bsymbolic -o calls.so calls.s"), 0);
+        fd = open(work_path("calls.so"), O_RDONLY | O_CLOEXEC);
+        cr_assert_geq(fd, 0);
+        cr_assert_eq(php_open(fd, NULL, (uint64_t)lseek(fd, 0, SEEK_END), opened), 0, "%s", opened->reason);
+        close(fd);
+}
+
+Test(php_program, as_many_places_as_a_process_has_room_for_call_functions_without_frames) {
+        PhpOpened opened;
+
+        open_with_calls(PHP_MAX_CALLS, &opened);
+        cr_assert_str_eq(opened.reason, "PHP");
+        cr_assert_neq(opened.frameless, 0);
+        for (size_t i = 0; i < PHP_MAX_CALLS; i++)
+                cr_assert_eq(opened.calls[i], 13 * (int32_t)(i + 1), "%zu", i);
+}
+
+Test(php_program, functions_without_frames_that_are_not_found_are_told_in_words) {
+        static const unsigned numbers[] = { 0, PHP_MAX_CALLS + 1 };
+        PhpOpened opened;
+
+        for (size_t i = 0; i < 2; i++) {
+                open_with_calls(numbers[i], &opened);
+                cr_assert_str_eq(opened.reason, "PHP; functions without frames are not found");
+                cr_assert_eq(opened.frameless, 0);
+        }
 }
