@@ -139,7 +139,7 @@ struct python {
         uint32_t call_line;             /* where the first entry is called */
         uint32_t n_left_out;            /* those that have returned */
         int32_t calls[PHP_MAX_CALLS];   /* as in struct php_process */
-        uint32_t has_left;              /* the walk has left the innermost native frame */
+        uint32_t has_left;              /* the walk has left the innermost native frame, or one interrupted */
         uint64_t called, own;           /* where the evaluator's callee goes on, and it itself; 0 = a leaf */
         uint32_t has_leaf;              /* Ruby alone: its innermost frame was read; */
         uint32_t is_in_core;            /* the native frame that was left last is the core's */
@@ -1029,8 +1029,13 @@ static inline bool python_step(const struct rows_walk *walk) {
                 return rules_end(unwind, ABI_STACK_COMPLETE);
         if (!goes_on)
                 return python && (python_again(walk) || python_rest(unwind, python));
-        /* A signal's frame may be on another stack than the code that it interrupted. */
-        if (python && n_signals == walk->rules->n_signals && python_meets(python, pc, sp, unwind->sp)) {
+        if (!python)
+                return true;
+        /* A signal's frame may be on another stack than the code that it interrupted. That is a leaf, too. */
+        if (n_signals != walk->rules->n_signals) {
+                python->has_left = 0;
+                python->called = 0;
+        } else if (python_meets(python, pc, sp, unwind->sp)) {
                 python_join(unwind, python);
                 return python_write_one(walk);
         }

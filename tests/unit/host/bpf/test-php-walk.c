@@ -44,6 +44,7 @@ enum {
         LEAF = TEXT + 9,
         CALL = TEXT + 0x40,             /* where they return to; */
         OWN_CALL = EVALUATOR + 0x20,    /* the same in the evaluator itself */
+        SIGNAL = TEXT + 0x110,          /* where a handler returns to */
 };
 
 static uint64_t words[N_WORDS];
@@ -124,6 +125,8 @@ static void setup(void) {
         memset(&rules, 0, sizeof(rules));
         cr_assert_eq(rows_init(&rows, 0x1000, 0x3000, 1 << 20), 0);
         cr_assert_eq(rows_add(&rows, 0x1000, unwind_rule(UNWIND_CFA_RSP, 64, 0, 0, 0)), 0);
+        cr_assert_eq(rows_add(&rows, 0x1100, unwind_rule(UNWIND_CFA_SIGNAL, 0, 0, 0, 0)), 0);
+        cr_assert_eq(rows_add(&rows, 0x1120, unwind_rule(UNWIND_CFA_RSP, 64, 0, 0, 0)), 0);
         cr_assert_eq(rows_add(&rows, 0x2000, unwind_rule(UNWIND_CFA_END, 0, 0, 0, 0)), 0);
         cr_assert_eq(rows_finish(&rows, 0x3000), 0);
         shim_tables[3] = (ShimTable){ .data = rows.data, .size = (size_t)rows.n_blocks * UNWIND_BLOCK_SIZE };
@@ -447,6 +450,35 @@ Test(php_walk, the_evaluator_may_call_one_itself) {
         put_native(2, ROOT + 4);
         walk_from(OWN_CALL);
         cr_assert_eq(frames[0], USER(1), "as the leaf it has returned from it");
+}
+
+/* The leaf is a signal's handler, and has interrupted code at @pc, which callers follow. */
+static void interrupt(uint64_t pc, const uint64_t *callers, size_t n) {
+        enum { FRAME = 8, INTERRUPTED = 8 };
+
+        put_native(0, SIGNAL);
+        words[FRAME + 20] = STACK + INTERRUPTED * FRAME_WORDS * 8;
+        words[FRAME + 21] = pc;
+        for (size_t i = 0; i < n; i++)
+                put_native(INTERRUPTED + (unsigned)i, callers[i]);
+}
+
+Test(php_walk, code_that_a_signal_has_interrupted_has_called_none_at_that_place) {
+        static const uint64_t callers[] = { CALL, EVALUATOR + 1, TEXT + 2, COLD + 3, ROOT + 4 };
+
+        call_frameless(1);
+        interrupt(CALL, callers + 1, 4);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, SIGNAL, CALL + 1, USER(1), USER(2), TEXT + 2,
+              word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
+        interrupt(OWN_CALL, callers + 2, 3);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, SIGNAL, USER(1), USER(2), TEXT + 2, word_of(3, PHP_FUNCTION_INTERNAL),
+              USER(4), USER(5), ROOT + 4);
+        interrupt(LEAF, callers, 5);
+        cr_assert(walk_from(LEAF));
+        CHECK(ABI_STACK_COMPLETE, LEAF, SIGNAL, LEAF + 1, CALL, CALLED, USER(1), USER(2), TEXT + 2,
+              word_of(3, PHP_FUNCTION_INTERNAL), USER(4), USER(5), ROOT + 4);
 }
 
 Test(php_walk, one_that_calls_back_stands_between_two_runs) {
