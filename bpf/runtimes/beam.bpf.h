@@ -27,6 +27,8 @@
  * One of them asks for the next process to run, and has it behind that call: `mov %rax,%r13`. What C does
  * there, as the signals of a process, is for the one that the scheduler has then. That one waits: the
  * function where it goes on is none that has called, and stands in no word of its stack.
+ * Just after a process has ended, the scheduler has that one still, whose stack is free. No word that is
+ * known says so: another scheduler that has got that memory may have put a stack of its process there.
  *
  * Long work, of NIFs and of the collector, is done by dirty schedulers. Their threads never run code of the
  * JIT, and the process of Erlang keeps its stack where it was left. So where the native stack of such a
