@@ -338,8 +338,9 @@ class Reload(Case):
         configure(499)
         run = self.start("--config", self.file, "--stop-timeout", "60s", endpoint=server.url("/"))
         tap.wait_until(lambda: server.requests, "profiles")
-        session.wait_cpu([self.victim_.pid], 0.05)  # else the window that is flushed may have no sample
         held.set()
+        # an export that was not held may have just gone: the window that is flushed needs a sample
+        session.wait_cpu([self.victim_.pid], 0.05)
         configure(397)
         os.kill(run.pid, signal.SIGHUP)
         tap.wait_until(arrived.is_set, "the request that flushes")
