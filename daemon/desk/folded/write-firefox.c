@@ -66,7 +66,6 @@ static void clear_tables(Firefox *firefox) {
         intern_reset(&firefox->frames);
         intern_reset(&firefox->stacks);
         hashmap_deinit(&firefox->rows);
-        firefox->rows = (Hashmap){ 0 };
 }
 
 /* Return: 0, -ENOMEM. */

@@ -373,7 +373,6 @@ static void free_ages(Show *show) {
         while ((entry = hashmap_next(&show->ages, &at)))
                 free(entry->value);
         hashmap_deinit(&show->ages);
-        show->ages = (Hashmap){ 0 };
 }
 
 static bool goes_on(const Cli *cli, uint64_t begin_ns) {

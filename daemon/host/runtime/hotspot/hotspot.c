@@ -69,7 +69,6 @@ static void forget_methods(Hotspot *hotspot) {
         while ((entry = hashmap_next(&hotspot->methods, &at)))
                 hotspot_method_free(entry->value);
         hashmap_deinit(&hotspot->methods);
-        hotspot->methods = (Hashmap){ 0 };
 }
 
 /*

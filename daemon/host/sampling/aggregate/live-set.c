@@ -92,7 +92,6 @@ static void clear(LiveSet *set, LiveProcess *process, enum counter why) {
         while ((item = hashmap_next(&process->entries, &at)))
                 release(set, process, item->value);
         hashmap_deinit(&process->entries);
-        process->entries = (Hashmap){ 0 };
         process->n_thinnings = 0;
 }
 
@@ -270,11 +269,6 @@ void live_set_check(LiveSet *set, LiveLosses losses, void *userdata, bool of_any
 
 /* ---- allocations ---- */
 
-/* An address comes again whose free was not told. */
-static void distrust(LiveSet *set, LiveProcess *process) {
-        clear(set, process, COUNTER_LIVE_AGAIN);
-}
-
 /* @entry: taken over. Return: 0, 1 = there is no room, -ENOMEM. */
 static int put_entry(LiveSet *set, LiveProcess *process, uint64_t address, Entry *entry) {
         int r = make_room(set, process->share, entry->n_blocks);
@@ -307,8 +301,9 @@ int live_set_add(LiveSet *set, const Process *of, const Sample *sample) {
                 stat_add(COUNTER_LIVE_LEFT_OUT, 1);
                 return r < 0 ? error_fold(r) : 0;
         }
+        /* an address that comes again: its free was not told */
         if (hashmap_get(&process->entries, sample->allocation->address))
-                distrust(set, process);
+                clear(set, process, COUNTER_LIVE_AGAIN);
         for (unsigned i = 0; i < process->n_thinnings; i++)
                 if (!toss(set)) {
                         stat_add(COUNTER_LIVE_LEFT_OUT, 1);

@@ -539,7 +539,6 @@ static int look_at_ring(WriterCheck *check) {
                 return 0;
         ring->capacity = header.capacity;
         hashmap_deinit(&ring->tids);
-        ring->tids = (Hashmap){ 0 };
         r = adopt_threads(check->process->pid, ring->capacity, visit_slot, check);
         writer_rules_pass(&check->rules, WRITER_RULE_RING_APART);
         return !r && check->n_looks % COPY_EVERY == 0 ? copy_ring(check) : r;

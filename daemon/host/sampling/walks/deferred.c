@@ -493,7 +493,6 @@ static int work(Deferred *deferred, Until until) {
         deferred->waiting = (WaitingList){ 0 };
         deferred->nameless = 0;
         hashmap_deinit(&deferred->pending);
-        deferred->pending = (Hashmap){ 0 };
         deferred->changes = tables_changes(deferred->stages->tables);
         while ((waiting = fifo_pop(&all))) {
                 const struct abi_sample *header = (const struct abi_sample *)waiting->record;

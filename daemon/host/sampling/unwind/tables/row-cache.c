@@ -456,7 +456,6 @@ static void note_there(RowCache *cache, uint64_t device, uint64_t inode) {
 
 static void note_all(RowCache *cache, const Entries *entries) {
         hashmap_deinit(&cache->there);
-        cache->there = (Hashmap){ 0 };
         for (uint32_t i = 0; i < entries->n; i++)
                 note_there(cache, entries->items[i].device, entries->items[i].inode);
 }
