@@ -13,9 +13,9 @@ took most: their seconds, and of these the seconds of CPU that their cases say (
 
 SECOND is the log of a second run, of cases of some suites and each suite alone (second_run() in conduct.sh).
 What failed and passes there was disturbed by what ran beside it: it counts as passed, and is named with what
-it said. The last line is `N passed, N failed, N skipped`. With CI=true, a skip whose reason does not start
-with `kernel:` or `machine:` counts as failed: what a package or a privilege would mend must not go unnoticed.
-A log that is missing or empty counts as a failure too.
+it said. The last line is `N passed, N failed, N skipped`; a line behind all failures names them. With CI=true,
+a skip whose reason does not start with `kernel:` or `machine:` counts as failed: what a package or a privilege
+would mend must not go unnoticed. A log that is missing or empty counts as a failure too.
 """
 import json
 import os
@@ -229,6 +229,8 @@ def main(arguments):
         print(f"skipped  {name}: {reason}")
     show("DISTURBED, and passed when run again alone:", count.disturbed)
     show("FAILED", count.failed)
+    if count.failed:
+        print(f"failed: {', '.join(name for name, _ in count.failed)}")
     if phases and longest(logs):
         print(longest(logs))
     for name in ("meanwhile", "phases") if phases else ():

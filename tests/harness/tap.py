@@ -55,6 +55,7 @@ SIDE_BY_SIDE = "SIDE_BY_SIDE" in os.environ         # other tests run at the sam
 BUSY = {VICTIMS / f"victim-{name}" for name in ("chain", "chain-static", "shares")}     # use a CPU, to their end
 PATIENCE = 60  # seconds until a wait is a failure: not a claim about speed, only an end
 PR_SET_PDEATHSIG = 1
+UNITTEST = os.path.dirname(unittest.__file__)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -222,6 +223,13 @@ def _clocks():
     return time.monotonic(), sum(x.ru_utime + x.ru_stime for x in used)
 
 
+def _told(error):
+    """The exception as Python shows it, without the frames of unittest."""
+    shown = traceback.TracebackException(*error)
+    shown.stack[:] = [frame for frame in shown.stack if not frame.filename.startswith(UNITTEST)]
+    return "".join(shown.format())
+
+
 class _Result(unittest.TestResult):
     """Prints a TAP line when a test has ended; collects what went wrong until then."""
 
@@ -234,14 +242,14 @@ class _Result(unittest.TestResult):
         self.problems, self.reason, self.begin = [], None, _clocks()
 
     def _problem(self, error):
-        self.problems.append("".join(traceback.format_exception(*error)))
+        self.problems.append(_told(error))
 
     def addError(self, test, err):
         super().addError(test, err)
         if isinstance(test, unittest.TestCase):
             self._problem(err)
         else:  # setUpClass or setUpModule: no startTest() for it
-            self._print(str(test), "".join(traceback.format_exception(*err)), None)
+            self._print(str(test), _told(err), None)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
@@ -250,7 +258,7 @@ class _Result(unittest.TestResult):
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self.problems.append(f"{subtest}\n" + "".join(traceback.format_exception(*err)))
+            self.problems.append(f"{subtest}\n{_told(err)}")
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)

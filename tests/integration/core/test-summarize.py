@@ -41,6 +41,7 @@ class Summarize(tap.TestCase):
         self.assertIn("skipped  here: a: a::skips: kernel: no such", lines)
         self.assertIn("FAILED   here: a: a::fails  (0.01s)", lines)
         self.assertIn("         |       Assertion failed: why 3", lines)
+        self.assertRegex(lines[-2], r"^failed: here: a: a::fails .*, here: a: ")
 
     def test_a_log_that_ends_early_is_a_failure(self):
         for result in ("TIMEOUT", "ERROR", "FAIL", "INTERRUPT"):
