@@ -105,6 +105,9 @@ def wait_until(condition, what, patience=PATIENCE):
 
 def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # ignored in all that a shell runs in the background, and in what that starts
+    for number in signal.SIGINT, signal.SIGQUIT:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _die_and_give_way():
