@@ -16,17 +16,23 @@
 static char path[64], dump_path[64];    /* perf-map, jitdump */
 static CodePlace place;
 
+static inline void own_code_remove(void) {
+        unlink(path);
+        rmdir(path);
+        unlink(dump_path);
+}
+
 static inline void own_code_begin(void) {
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
         snprintf(dump_path, sizeof(dump_path), "/tmp/jit-%d.dump", getpid());
         umask(022);
         place = (CodePlace){ .pid = getpid() };
+        /* of a process that had this number before */
+        own_code_remove();
 }
 
 static inline void own_code_end(void) {
-        unlink(path);
-        rmdir(path);
-        unlink(dump_path);
+        own_code_remove();
 }
 
 /* @mode: of fopen(). */
