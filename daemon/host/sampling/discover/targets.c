@@ -76,6 +76,7 @@ struct Targets {
         Search *search;
         Sweep sweep;
         Starts starts;
+        uint64_t told_ns;               /* execs before it were told */
         ProgramNames settled;
         uint64_t next_pass_ns;
         uint32_t pass_at;               /* where the next pass over the targets goes on */
@@ -161,6 +162,7 @@ int targets_new(Targets **targetsp, const TargetsConfig *config) {
                 return error_origin(-ENOMEM);
         targets->config = *config;
         targets->keep_ns = TARGETS_KEEP_NS;
+        targets->told_ns = UINT64_MAX;
         if (!targets->config.max_targets)
                 targets->config.max_targets = ABI_MAX_PROCESSES / 2;
         r = make_parts(targets);
@@ -1051,16 +1053,35 @@ int targets_mapping(Targets *targets, const MappingNotice *notice) {
         return r || !target ? r : mapping_tracker_notice(&targets->mappings, &target->mappings, notice);
 }
 
+/*
+ * Whether the exec at @time_ns, of which the history knows, ends a program that was sampled before that was
+ * told, and gone when it was to be read: what its process ran afterwards is not it. The exec may also be its
+ * own, which was under way at its sample.
+ */
+static bool ends_unread(const Targets *targets, const Target *target, uint64_t time_ns) {
+        const Process *process = target->process;
+
+        return targets->notices && !process->read_ns && !target->member.until_ns &&
+                target->member.end_ns > time_ns &&
+                time_ns > MAX(target->member.begin_ns, target->sampled_ns) &&
+                notice_history_exec_under_way(targets->notices, process->pid, process->comm,
+                                              target->sampled_ns) != time_ns;
+}
+
 int targets_exec_begins(Targets *targets, uint32_t tgid, const char comm[ABI_COMM_SIZE], uint64_t time_ns) {
         Member *member = membership_newest(&targets->membership, tgid);
         Target *target = target_of_member(member);
+        int r;
 
         if (target && !member->end_ns && time_ns > MAX(member->begin_ns, target->process->read_ns))
                 mapping_tracker_exec_begins(&target->mappings, time_ns);
         /* the exec was seen before it was told, so its time was not known */
         if (member && member->until_ns > time_ns && time_ns > member->begin_ns)
                 member->until_ns = time_ns;
-        return targets->notices ? notice_history_add_exec(targets->notices, tgid, comm, time_ns) : 0;
+        r = targets->notices ? notice_history_add_exec(targets->notices, tgid, comm, time_ns) : 0;
+        if (!r && target && ends_unread(targets, target, time_ns))
+                member->until_ns = time_ns;
+        return r;
 }
 
 /* A child that lives is read when it is sampled; the notice is for those that will be gone by then. */
@@ -1183,11 +1204,13 @@ static int inherit_from_parent(Targets *targets, Target *child, uint64_t time_ns
 
 /*
  * Takes the start that was sent with the sample, or with a later one before @until_ns: an exec that is under
- * way has no texts yet. Nothing else tells who an ended process was.
+ * way has no texts yet. Nothing else tells who an ended process was. Starts may be read before the exec that
+ * they are of is told: one that is so late may be of the next program.
  */
 static int know(Targets *targets, Target *target, const struct abi_sample *sample, const Start *own,
                 uint64_t until_ns) {
-        const Start *start = own ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, until_ns);
+        uint64_t end_ns = until_ns ? MIN(until_ns, targets->told_ns) : targets->told_ns;
+        const Start *start = own ?: starts_find(&targets->starts, sample->tgid, sample->time_ns, end_ns);
 
         if (!start)
                 return 0;
@@ -1553,6 +1576,10 @@ static int work_targets(Targets *targets, uint64_t now_ns) {
                         return r;
         }
         return 0;
+}
+
+void targets_execs_told(Targets *targets, uint64_t until_ns) {
+        targets->told_ns = until_ns;
 }
 
 void targets_begin_turn(Targets *targets) {

@@ -123,6 +123,11 @@ void targets_resync(Targets *targets);
 void targets_resync_notices(Targets *targets);
 
 /*
+ * Each exec before @until_ns was told by targets_exec_begins(). Until the first call that is so of all.
+ */
+void targets_execs_told(Targets *targets, uint64_t until_ns);
+
+/*
  * Another turn of the loop: once more so much of maps may be read. Until the first one, at the start, there
  * is no limit. Whether there is some left to read: then targets_work() should be called soon.
  */

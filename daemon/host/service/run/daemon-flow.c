@@ -421,6 +421,7 @@ int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
         int r;
 
         targets_begin_turn(daemon->stages.targets);
+        targets_execs_told(daemon->stages.targets, begin_ns - SAMPLER_DELAY_NS);
         r = sampler_drain(daemon->stages.sampler, drainedp);
         targets_noticed(daemon->stages.targets, begin_ns);
         daemon->loop.drained_ns = begin_ns;

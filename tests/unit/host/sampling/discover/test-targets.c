@@ -413,6 +413,51 @@ Test(targets, knows_who_is_gone_by_what_came_with_its_first_sample) {
         bench_end(&bench);
 }
 
+static struct abi_sample sample_of(const Member *child, uint64_t time_ns, const char *comm) {
+        struct abi_sample sample = { .time_ns = time_ns, .start_time_ns = child->start_time_ns,
+                                     .tgid = child->pid, .tid = child->pid };
+
+        strcpy(sample.comm, comm);
+        return sample;
+}
+
+/* Its first sample comes without a start, and the start of the next program is read before its exec. */
+Test(targets, takes_no_start_that_an_exec_may_lie_before) {
+        static const char second_name[ABI_COMM_SIZE] = "second";
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("first", NULL), other = start("second", NULL);
+        struct abi_sample sample = sample_of(&child, now_ns - 10, "first");
+        Process *first, *second;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        stop(&child);
+        stop(&other);
+        targets_execs_told(bench.targets, now_ns);
+        send_start(&bench, child.pid, now_ns + 20, "OTEL_SERVICE_NAME=after");
+        cr_assert_eq(admit_sample(&bench, &sample, &first), 0);
+        cr_assert_null(service_of(first));
+
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, second_name, now_ns + 10), 0);
+        targets_execs_told(bench.targets, now_ns + 30);
+        sample = sample_of(&child, now_ns + 20, "second");
+        sample.has_start = 1;
+        cr_assert_eq(admit_sample(&bench, &sample, &second), 0);
+        cr_assert_neq(second, first);
+        cr_assert_str_eq(service_of(second), "after");
+        cr_assert_null(service_of(first));
+
+        /* its own exec, which was under way at its sample, ends it not */
+        sample = sample_of(&other, now_ns - 10, "second");
+        cr_assert_eq(admit_sample(&bench, &sample, &first), 0);
+        cr_assert_eq(targets_exec_begins(bench.targets, other.pid, second_name, now_ns - 5), 0);
+        sample.time_ns = now_ns;
+        cr_assert_eq(admit_sample(&bench, &sample, &second), 0);
+        cr_assert_eq(second, first);
+        bench_end(&bench);
+}
+
 /* The control group of a program that is gone, by its ancestor; "" = not known. */
 static const char *group_of(Bench *bench, const Member *ancestor) {
         Member child = start("short", NULL);
@@ -481,14 +526,6 @@ Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
         cr_assert_eq(second, first);
         stop(&child);
         bench_end(&bench);
-}
-
-static struct abi_sample sample_of(const Member *child, uint64_t time_ns, const char *comm) {
-        struct abi_sample sample = { .time_ns = time_ns, .start_time_ns = child->start_time_ns,
-                                     .tgid = child->pid, .tid = child->pid };
-
-        strcpy(sample.comm, comm);
-        return sample;
 }
 
 static Process *admitted(Bench *bench, struct abi_sample sample, const char *service) {
