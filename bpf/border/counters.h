@@ -911,7 +911,7 @@
         X(RECORDING_SAMPLES_GONE, "recording_samples_total", "result=\"gone\"", \
           "the same of processes that were forgotten before they were read") \
         X(RECORDINGS_UNREADABLE, "recordings_unreadable_total", "", \
-          "looks at a recording of a JVM that gave nothing, or not all: damaged, too large, or its worker failed") \
+          "looks at a recording of a JVM that gave nothing, or not all: damaged, too large, or workers failed twice") \
         X(RECORDING_GAPS, "recording_gaps_total", "", \
           "times of more than a second between two chunks of a recording: none was written, or it was missed") \
         X(RECORDINGS_OVER_CAP, "recordings_over_cap_total", "", \

@@ -476,13 +476,25 @@ static void give_up(Recorded *recorded, bool bad, uint64_t now_ns) {
         recorded->due_ns = now_ns;
 }
 
+/* Whether a worker that fails now is not followed by another one. */
+static bool is_last_try(const Recorded *recorded) {
+        return recorded->n_failed + 1 >= MAX_TRIES;
+}
+
 /* Those that are not asked for again. Another file's answer is: it is read from its begin. */
 static uint64_t lost_with(const Recordings *recordings, const Recorded *recorded, bool bad) {
         const JfrTailSaid *said = &recordings->said;
 
         if (bad)
-                return recordings->has_head && recorded->n_failed + 1 >= MAX_TRIES ? said->n_events : 0;
+                return recordings->has_head && is_last_try(recorded) ? said->n_events : 0;
         return is_another(recorded, said) ? 0 : said->n_lost;
+}
+
+/* A look that is asked for again has lost nothing yet: a busy machine makes workers late. */
+static bool is_unreadable(const Recordings *recordings, const Recorded *recorded, bool bad) {
+        const uint32_t result = recordings->said.result;
+
+        return bad ? is_last_try(recorded) : result > JFR_TAIL_E_MOVING || result == JFR_TAIL_E_DAMAGED;
 }
 
 /* @bad: the worker has failed, or its answer was refused. */
@@ -495,8 +507,7 @@ static void end_answer(Recordings *recordings, bool bad) {
         recordings->is_asked = false;
         free(recordings->data);
         recordings->data = NULL;
-        if (bad || said->result > JFR_TAIL_E_MOVING || said->result == JFR_TAIL_E_DAMAGED)
-                stat_add(COUNTER_RECORDINGS_UNREADABLE, 1);
+        stat_add(COUNTER_RECORDINGS_UNREADABLE, is_unreadable(recordings, recorded, bad));
         if (bad || said->result > JFR_TAIL_E_MOVING)
                 give_up(recorded, bad, now_ns);
         else
