@@ -4,13 +4,16 @@
  *
  * Obeys lines on its standard input and answers `ok` to each:
  *
- *     go      three threads work. `steps` has two spans, and sleeps as each begins and ends: its spans change
- *             where it has no CPU to speak of. `requests` sleeps without a span, and has one in between.
- *             `changes` goes from span to span without a sleep, and sleeps in the midst of each
+ *     go [NAME…]
+ *             three threads work, or those that are named. `steps` has two spans, and sleeps as each begins
+ *             and ends: its spans change where it has no CPU to speak of. `requests` sleeps without a span,
+ *             and has one in between. `changes` goes from span to span without a sleep, and sleeps in the
+ *             midst of each. Sleeps differ, and none ends with a timer of others: so ticks come at any place
  *
  * In the form `thread`, spans have an operation: the attribute http.route. The service is `shop`.
  *
- * LOG gets lines, times in ns, once all have worked. The threads of `go` live on, and sleep:
+ * LOG gets lines once they have worked, times in ns, of this and all earlier work. The threads of `go` live
+ * on, and sleep:
  *
  *     span TID SPAN OPERATION CPU         CPU time within the span, by the thread's own clock
  *     all CPU                             of all threads of the process
@@ -23,6 +26,7 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "spanprof/context.h"
 #include "spanprof/otel.h"
@@ -31,6 +35,7 @@
 enum { ROUNDS = 60, BURN_US = 2000, MAX_SPANS = 2 };
 
 typedef struct Worker {
+        const char *name;
         void (*work)(struct Worker *self);
         uint64_t first_span;
         uint64_t n_spans;
@@ -38,6 +43,7 @@ typedef struct Worker {
         uint64_t begin_cpu_ns;
         uint64_t cpu_ns[MAX_SPANS];
         pid_t tid;
+        uint32_t draw;
 } Worker;
 
 static bool has_operations;
@@ -57,8 +63,9 @@ static void leave(Worker *self, uint64_t n) {
         spanprof_context_clear();
 }
 
-static void nap(void) {
-        nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+static void nap(Worker *self) {
+        self->draw += 0x9E3779B9;       /* 2^32 ÷ the golden ratio */
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 + (long)(self->draw % 200000) }, NULL);
 }
 
 static void burn(void) {
@@ -71,43 +78,43 @@ static void burn(void) {
 static void steps(Worker *self) {
         for (int i = 0; i < ROUNDS; i++) {
                 enter(self, i % 2);
-                nap();
+                nap(self);
                 burn();
-                nap();
+                nap(self);
                 burn();
-                nap();
+                nap(self);
                 leave(self, i % 2);
-                nap();
+                nap(self);
         }
 }
 
 static void requests(Worker *self) {
         for (int i = 0; i < 2 * ROUNDS; i++) {
-                nap();
+                nap(self);
                 enter(self, 0);
                 burn();
                 leave(self, 0);
         }
-        nap();
+        nap(self);
 }
 
 static void changes(Worker *self) {
         enter(self, 0);
         for (int i = 0; i < ROUNDS; i++) {
-                nap();
+                nap(self);
                 burn();
                 leave(self, i % 2);
                 enter(self, (i + 1) % 2);
                 burn();
         }
-        nap();
+        nap(self);
         leave(self, ROUNDS % 2);
-        nap();
+        nap(self);
 }
 
-static Worker workers[] = { { steps, 10, 2, { "/checkout", "/search" }, 0, { 0 }, 0 },
-                            { requests, 20, 1, { "/short" }, 0, { 0 }, 0 },
-                            { changes, 30, 2, { "/first", "/second" }, 0, { 0 }, 0 } };
+static Worker workers[] = { { "steps", steps, 10, 2, { "/checkout", "/search" }, 0, { 0 }, 0, 0 },
+                            { "requests", requests, 20, 1, { "/short" }, 0, { 0 }, 0, 0 },
+                            { "changes", changes, 30, 2, { "/first", "/second" }, 0, { 0 }, 0, 0 } };
 
 enum { N_WORKERS = sizeof(workers) / sizeof(*workers) };
 
@@ -115,6 +122,7 @@ static void *worker_main(void *data) {
         Worker *self = data;
 
         self->tid = gettid();
+        prctl(PR_SET_TIMERSLACK, 1);
         self->work(self);
         sem_post(&done);
         while (true)
@@ -122,13 +130,18 @@ static void *worker_main(void *data) {
         return NULL;
 }
 
-static void go(FILE *log) {
+static void go(FILE *log, const char *names) {
         pthread_t thread;
+        int n_begun = 0;
 
-        for (int i = 0; i < N_WORKERS; i++)
+        for (int i = 0; i < N_WORKERS; i++) {
+                if (*names && !strstr(names, workers[i].name))
+                        continue;
                 if (pthread_create(&thread, NULL, worker_main, &workers[i]))
                         abort();
-        for (int i = 0; i < N_WORKERS; i++)
+                n_begun++;
+        }
+        while (n_begun--)
                 sem_wait(&done);
         for (int i = 0; i < N_WORKERS; i++)
                 for (uint64_t n = 0; n < workers[i].n_spans; n++)
@@ -162,8 +175,9 @@ int main(int argc, char **argv) {
         printf("pid %d\n", getpid());
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {
-                if (!strcmp(line, "go\n"))
-                        go(log);
+                line[strcspn(line, "\n")] = 0;
+                if (!strncmp(line, "go", 2))
+                        go(log, line + 2);
                 printf("ok\n");
                 fflush(stdout);
         }

@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import urllib.request
 
@@ -109,8 +110,11 @@ class Operations(session.TestCase):
 
     def test_adds_up_by_operation(self):
         run, tell, victim, read = self.begin("thread", "--off-cpu", "--span-operation", "http.route")
+        # where `requests` is preempted in its span, its runs are split, too, and by ticks among all of those
+        tell("go steps changes")
+        self.settled()
         for _ in range(10):     # on a busy machine all runs of `requests` may end within its span
-            tell("go")
+            tell("go requests")
             families = self.settled()
             moved = prometheus.value(families, "spanprof_span_cpu_moved_ticks_total")
             if moved:
@@ -157,8 +161,8 @@ class Operations(session.TestCase):
             self.assertNotIn("trace_id=", text)
 
     def test_samples_tell_it_without_off_cpu(self):
-        """No option names a key, either."""
-        run, tell, victim, read = self.begin("thread")
+        """No option names a key, either. A period that is drawn is for a second, and all work is in one or two."""
+        run, tell, victim, read = self.begin("thread", "--jitter=off")
         tell("go")
         families = self.settled()
         truth = read()
@@ -230,15 +234,19 @@ class Operations(session.TestCase):
                 print(f"# JDK {release}", flush=True)
                 self.judge_bytes(java)
 
-    def test_reports_and_tables_need_no_list_of_spans(self):
+    def record(self, form):
+        """Ends when all have worked. Return: where shop.otlp is, the recorder, what the victim knows."""
         directory = self.directory()
-        victim, tell = self.commanded("operations", directory / "log", "thread")
-        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY,
-                                "--duration", "5s", "-o", directory / "shop.otlp"])
+        victim, tell = self.commanded("operations", directory / "log", form)
+        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY, "-o",
+                                directory / "shop.otlp"])
         recording.wait_for("chosen: ")
         tell("go")
-        self.assertEqual(recording.wait(), 0, recording.err)
-        truth = Truth(directory / "log")
+        self.assertEqual(recording.stop(signal.SIGINT), 0, recording)
+        return directory, recording, Truth(directory / "log")
+
+    def test_reports_and_tables_need_no_list_of_spans(self):
+        directory, recording, truth = self.record("thread")
         self.assertRegex(recording.out + recording.err,
                          r"share +operation +of\n(?:.*\n)* +[\d.]+ % +/checkout +\S+\n")
         report = json.loads(self.spanprof("report", "--json", directory / "shop.otlp").stdout)["profiles"][0]
@@ -254,7 +262,8 @@ class Operations(session.TestCase):
         """Its receiver makes a label of each text attribute of a sample
         (convertSampleAttributesToLabelsBack in its pkg/ingester/otlp), so there must be that one alone, or
         each thread is a series."""
-        run, tell, victim, read = self.begin("thread", "--backend", "pyroscope", "--attributes", "lean,http.route")
+        run, tell, victim, read = self.begin("thread", "--backend", "pyroscope", "--attributes", "lean,http.route",
+                                            "--jitter=off")
         tell("go")
         families = self.settled()
         truth, rows = read(), self.rows(families)
@@ -272,14 +281,7 @@ class Operations(session.TestCase):
     def test_traces_of_a_collector_name_spans_of_a_ring(self):
         """… in each form that its file exporter has. Spans of a request come one after the other, the server's last."""
         collector.need()
-        directory = self.directory()
-        victim, tell = self.commanded("operations", directory / "log", "ring")
-        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY,
-                                "--duration", "5s", "-o", directory / "shop.otlp"])
-        recording.wait_for("chosen: ")
-        tell("go")
-        self.assertEqual(recording.wait(), 0, recording.err)
-        truth = Truth(directory / "log")
+        directory, _, truth = self.record("ring")
         files = {"a.json": {}, "b.pb": {"format": "proto"}, "c.zst": {"compression": "zstd"},
                  "d.zst": {"format": "proto", "compression": "zstd"}}
         running = collector.Collector(self, files, signal="traces")
