@@ -4,10 +4,12 @@ import java.util.concurrent.locks.ReentrantLock;
 /**
  * Locks that go from hand to hand. `keepCart` has the monitor of a Cart again and again, `keepTill` a
  * ReentrantLock; `buyer` wants the one and the other in turn, below a function for each. `noted` awaits the
- * notify() of a Note in vain. For test-run-wait-locks.py. Ends with its input.
+ * notify() of a Note in vain. For test-run-wait-locks.py. Prints `bought` each time that `buyer` had both, and
+ * ends with its input.
  */
 public class VictimHandover {
-    private static final int KEPT_MS = 300, FREE_MS = 40;
+    private static final int FREE_MS = 40;
+    private static int keptMs = 300;    // or the first argument
 
     static final class Cart { }
     static final class Note { }
@@ -21,14 +23,14 @@ public class VictimHandover {
 
     static void keepCart() throws InterruptedException {
         synchronized (cart) {
-            Thread.sleep(KEPT_MS);
+            Thread.sleep(keptMs);
         }
         Thread.sleep(FREE_MS);
     }
 
     static void keepTill() throws InterruptedException {
         till.lock();
-        Thread.sleep(KEPT_MS);
+        Thread.sleep(keptMs);
         till.unlock();
         Thread.sleep(FREE_MS);
     }
@@ -47,11 +49,12 @@ public class VictimHandover {
     static void buy() {
         wantCart();
         wantTill();
+        System.out.println("bought");
     }
 
     static void awaitNote() throws InterruptedException {
         synchronized (note) {
-            note.wait(KEPT_MS);
+            note.wait(keptMs);
         }
     }
 
@@ -69,6 +72,8 @@ public class VictimHandover {
     }
 
     public static void main(String[] arguments) throws java.io.IOException {
+        if (arguments.length > 0)
+            keptMs = Integer.parseInt(arguments[0]);
         start("keepCart", VictimHandover::keepCart);
         start("keepTill", VictimHandover::keepTill);
         start("buyer", VictimHandover::buy);

@@ -20,6 +20,8 @@ import session
 import tap
 
 N = 4                   # of each function
+HANDOVERS = 4           # in a recording
+KEPT_MS = 1500          # there: the JVM waits for a monitor in pieces, and a busy machine looks for long at each
 CROWD_THREADS = 400     # 256 are asked in a look
 CROWD = """
 import sys, threading, time
@@ -131,9 +133,9 @@ class Locks(session.NamingCase):
     def tids_of(self, waits):
         return {wait.attributes["thread.name"]: wait.thread_id for wait in waits}
 
-    def java(self, java, *arguments):
+    def java(self, java, *arguments, kept_ms=300):
         directory = jdks.classes(tap.SOURCE_DIR / "tests/victims/java/VictimHandover.java")
-        child = self.spawn([java, *arguments, "-cp", directory, "VictimHandover"], stdin=subprocess.PIPE)
+        child = self.spawn([java, *arguments, "-cp", directory, "VictimHandover", kept_ms], stdin=subprocess.PIPE)
         child.wait_for("ready")
         return child
 
@@ -147,9 +149,14 @@ class Locks(session.NamingCase):
                 self.check_counts(result)
 
     def test_a_recording_and_its_report_say_which_lock_it_was(self):
-        child = self.java(sorted(jdks.here().items())[-1][1])
+        child = self.java(sorted(jdks.here().items())[-1][1], kept_ms=KEPT_MS)
         path = self.directory() / "locks.otlp"
-        said = self.spanprof("record", "--pid", child.pid, *EACH, "--duration", "6s", "-o", path).stdout
+        recorder = self.spawn([tap.SPANPROF, "record", "--pid", child.pid, *EACH, "-o", path])
+        recorder.wait_for("chosen: ")
+        n = child.out.count("bought")
+        tap.wait_until(lambda: child.out.count("bought") >= n + HANDOVERS, f"{HANDOVERS} waits for each lock")
+        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
+        said = recorder.out
         waits = list(otlp_read.samples(path))
         tids = self.tids_of(wait for wait in waits if wait.type == "off_cpu")
         self.judge(self.locks_by_function(waits, JAVA), JAVA, tids, least=1)     # few looks on a busy machine
