@@ -7,6 +7,7 @@ import json
 import math
 import random
 import re
+import signal
 import tempfile
 
 import browser
@@ -14,6 +15,7 @@ import oracle
 import otlp_read
 from page_sample import (CPU, HOSTILE, N_SAMPLES, Request, SHOP, START_NS, fill, fill_waits, functions,
                          names_of, process_of, thread_of, write_diff)
+import session
 import tap
 
 
@@ -702,7 +704,10 @@ class Shown(tap.TestCase):
         victim = self.spawn([tap.VICTIMS / "victim-chain", 5])
         victim.wait_for("^pid")
         page = self.directory() / "a.html"
-        self.spanprof("record", "--pid", victim.pid, "--duration", "1s", "-o", page)
+        recorder = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "-o", page])
+        recorder.wait_for("chosen: ")
+        session.wait_cpu([victim.pid], 0.5)
+        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
         self.show(page)
         cards = self.window.run(
             "return [...document.querySelectorAll('#facts li')].map((card) => [card.innerText, card.outerHTML])")
