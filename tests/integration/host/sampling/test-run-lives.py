@@ -137,7 +137,10 @@ class Lives(session.TestCase):
     def test_threads_without_a_leader(self):
         victim = self.family("leaderless", 2, 1500)
         tap.wait_until(lambda: ") Z " in open(f"/proc/{victim.pid}/stat").read(), "the leader's end")
+        # they would be over before a daemon that is slow to start
+        os.kill(victim.pid, signal.SIGSTOP)
         run = self.start("--pid", victim.pid, *HZ)
+        os.kill(victim.pid, signal.SIGCONT)
         result = run.wait()
         samples = result.of(victim.pid)
         self.assertGreater(len(inside(samples, "family_thread")) / len(samples), 0.95, result.summary)

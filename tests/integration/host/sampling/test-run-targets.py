@@ -264,7 +264,10 @@ class Lives(session.TestCase):
 
     def test_exec_of_itself_again_and_again(self):
         child = self.spawn([tap.VICTIMS / "victim-exec", "20", "60"])
+        # it would be over before a daemon that is slow to start
+        child.process.send_signal(signal.SIGSTOP)
         run = self.start("-p", child.pid, *HZ)
+        child.process.send_signal(signal.SIGCONT)
         result = run.wait(patience=120)
         self.assertEqual(child.wait(), 0)
         self.assertEqual(result.pids, {child.pid})
