@@ -96,6 +96,7 @@ struct CodeNames {
         Hashmap targets;                /* generation → CodeTarget */
         CodeTarget *oldest, *newest;
         size_t memory;
+        ListedKnown known;              /* answers of files, for all processes */
         Shares shares, byte_shares, looks;      /* holders of targets, of bytes, of places in the queue */
         CodeNamesMade made;             /* NULL = nobody wants it */
         void *userdata;                 /* for it */
@@ -243,6 +244,7 @@ CodeNames *code_names_free(CodeNames *names) {
                 made_set_free(names->found[i].set);
         free(names->found);
         hashmap_deinit(&names->targets);
+        listed_known_deinit(&names->known);
         shares_deinit(&names->shares);
         shares_deinit(&names->byte_shares);
         shares_deinit(&names->looks);
@@ -339,6 +341,8 @@ static void take_look(WorkerJob *job, void *userdata) {
 
         leave_queue(names, code);
         count(&code->look);
+        if (code->look.first_id)
+                listed_known_put(&names->known, code->look.first_id, &code->look.first);
         if (target) {
                 set_memory(names, target, code->look.memory);
                 target->job = NULL;
@@ -412,7 +416,7 @@ static int start_look_in_turn(CodeNames *names, CodeTarget *target) {
 /* ---- asking ---- */
 
 /* Notes the files of the process, if they may be others than the last look knows. */
-static int note_files(CodeTarget *target, const Process *process) {
+static int note_files(const CodeNames *names, CodeTarget *target, const Process *process) {
         int r;
 
         if (process->maps_serial && target->maps_serial == process->maps_serial)
@@ -422,13 +426,14 @@ static int note_files(CodeTarget *target, const Process *process) {
         stat_add(COUNTER_CODE_RECORDS_OVER_CAP, target->place.files.is_cut);
         if (!r)
                 target->maps_serial = process->maps_serial;
+        listed_known_apply(&names->known, &target->place.files);
         return r;
 }
 
 /* Notes where the process has its jitdump now, for the next look. */
 static int note_place(const CodeNames *names, CodeTarget *target, const Process *process) {
         uint64_t number;
-        int r = note_files(target, process);
+        int r = note_files(names, target, process);
 
         if (r)
                 return error_fold(r);

@@ -481,6 +481,8 @@ static void look_at_lists(CodeSource *source, int proc_fd, CodePlace *place) {
         look->is_torn = result.has_frames && !result.made;
         look->has_frames = result.has_frames;
         look->refuses_frames = result.refuses_frames;
+        look->first_id = result.first_id;
+        look->first = result.first;
         if (r < 0)
                 fail(source);
         if (r <= 0)

@@ -58,6 +58,8 @@ typedef struct CodeLook {
         bool is_torn;                   /* the lists were just being changed */
         bool has_frames;                /* a library may keep some */
         bool refuses_frames;            /* a library does, in a way that is not known */
+        uint64_t first_id;              /* as ListedResult.first_id */
+        ListedSays first;
 } CodeLook;
 
 enum {

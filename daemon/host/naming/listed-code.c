@@ -12,6 +12,14 @@
  *
  * Looks that find the same are one, which began with the first of them: a sample from between two such has
  * that code, and nothing of what was there before.
+ *
+ * Where a file has its list is kept for all processes that have the file mapped. A file may take its worker
+ * over, and then the worker lies about those behind it. So others believe only what a worker says of the
+ * first file that it reads:
+ *
+ *     process 1      a worker reads java, libjvm, libc     java is known to all, libjvm and libc to process 1
+ *     process 2      a worker reads libjvm, libc           libjvm is, too
+ *     process 4      known; no worker unless a list or registered frames are to be read
  */
 #include "host/naming/listed-code.h"
 
@@ -88,18 +96,37 @@ int listed_files_read(ListedFiles *files, const Process *process) {
         return r;
 }
 
+void listed_known_deinit(ListedKnown *known) {
+        hashmap_deinit(&known->files);
+}
+
+void listed_known_put(ListedKnown *known, uint64_t id, const ListedSays *says) {
+        uint32_t place = known->next % LISTED_MAX_KNOWN;
+
+        if (hashmap_get(&known->files, id) || hashmap_put(&known->files, id, &known->items[place].says))
+                return;
+        if (known->items[place].id)
+                hashmap_remove(&known->files, known->items[place].id);
+        known->items[place].id = id;
+        known->items[place].says = *says;
+        known->next++;
+}
+
+void listed_known_apply(const ListedKnown *known, ListedFiles *files) {
+        for (uint32_t i = 0; i < files->n; i++) {
+                const ListedSays *says = hashmap_get(&known->files, files->items[i].id);
+
+                if (says)
+                        files->items[i].says = *says;
+        }
+}
+
 void listed_code_set_files(ListedCode *code, ListedFiles *files) {
         for (uint32_t i = 0; i < files->n; i++) {
                 const ListedFile *known = find_file(&code->files, files->items[i].id);
 
-                if (!known)
-                        continue;
-                files->items[i].is_asked = known->is_asked;
-                files->items[i].has_list = known->has_list;
-                files->items[i].symbol = known->symbol;
-                files->items[i].has_frames = known->has_frames;
-                files->items[i].refuses_frames = known->refuses_frames;
-                files->items[i].frames = known->frames;
+                if (known && known->says.is_asked)
+                        files->items[i].says = known->says;
         }
         listed_files_deinit(&code->files);
         code->files = *files;
@@ -153,9 +180,9 @@ static int ask_frames(const Looking *looking, int fd, ListedFile *file) {
         } else if (dynamic_image_open(&image, fd, NULL, file->file.size)) {
                 answer.result = frame_variables_find(&image, &answer.variables);
         }
-        file->has_frames = !answer.result;
-        file->refuses_frames = answer.result == FRAME_VARIABLES_E_UNKNOWN;
-        file->frames = answer.variables;
+        file->says.has_frames = !answer.result;
+        file->says.refuses_frames = answer.result == FRAME_VARIABLES_E_UNKNOWN;
+        file->says.frames = answer.variables;
         return 0;
 }
 
@@ -170,22 +197,28 @@ static bool has_time(const Looking *looking) {
  */
 static int ask_file(const Looking *looking, ListedFile *file) {
         _cleanup_(closep) int fd = -1;
+        const WorkerSession *worker = looking->worker;
+        bool is_first = worker ? worker->socket < 0 : !looking->result->first_id;
         GdbAnswer answer;
         int r;
 
         if (object_file_open(&file->file, looking->proc_fd, file->start, file->end, file->path, &fd)) {
                 fd = -1;
-                file->is_asked = true;
+                file->says.is_asked = true;
                 return 0;
         }
         r = ask_find(looking, fd, file, &answer);
         if (!r) {
-                file->has_list = !answer.result;
-                file->symbol = answer.address;
+                file->says.has_list = !answer.result;
+                file->says.symbol = answer.address;
                 r = ask_frames(looking, fd, file);
         }
-        file->is_asked = r != WORKER_SESSION_E_NONE;
+        file->says.is_asked = r != WORKER_SESSION_E_NONE;
         looking->result->n_failed += r != 0;
+        if (!r && is_first) {
+                looking->result->first_id = file->id;
+                looking->result->first = file->says;
+        }
         return r;
 }
 
@@ -251,7 +284,7 @@ static int take_records(Looking *looking, const GdbAnswer *answer, const uint8_t
 static int look_at(Looking *looking, const ListedFile *file) {
         const GdbRequest request = { .magic = GDB_WIRE_MAGIC,
                                      .kind = GDB_WIRE_READ,
-                                     .value = file->symbol + file->bias };
+                                     .value = file->says.symbol + file->bias };
         _cleanup_(freep) uint8_t *records = NULL;
         GdbAnswer answer;
         int r = read_list(looking, &request, &answer, &records);
@@ -302,7 +335,7 @@ static int hear_frames(const Looking *looking, const FrameVariables *variables, 
 
 static int read_frames(Looking *looking, const ListedFile *file, uint32_t n_named, FrameSet *set) {
         const FrameMemory memory = { .read = reader_handle_read, .userdata = &looking->handle };
-        const FrameVariables variables = frame_variables_at(&file->frames, file->bias);
+        const FrameVariables variables = frame_variables_at(&file->says.frames, file->bias);
 
         return looking->worker ? hear_frames(looking, &variables, n_named, set)
                                : frame_registry_read(&memory, &variables, looking->named, n_named, set);
@@ -316,16 +349,16 @@ static int look_at_frames(const ListedCode *code, Looking *looking) {
         int r = made ? 0 : error_origin(-ENOMEM);
 
         for (uint32_t i = 0; i < code->files.n; i++)
-                n_libraries += code->files.items[i].has_frames;
-        /* which of several has a function registered is known by none of them */
+                n_libraries += code->files.items[i].says.has_frames;
+        /* libraries, where there are several, do not tell which one has a function registered */
         n_named = n_libraries == 1 ? looking->n_named : 0;
         for (uint32_t i = 0; i < code->files.n && !r; i++) {
                 const ListedFile *file = &code->files.items[i];
                 FrameSet set = { 0 };
 
-                result->has_frames = result->has_frames || file->has_frames;
-                result->refuses_frames = result->refuses_frames || file->refuses_frames;
-                if (!file->has_frames)
+                result->has_frames = result->has_frames || file->says.has_frames;
+                result->refuses_frames = result->refuses_frames || file->says.refuses_frames;
+                if (!file->says.has_frames)
                         continue;
                 r = has_time(looking) ? read_frames(looking, file, n_named, &set) : 1;
                 if (!r)
@@ -343,7 +376,7 @@ static int look_at_lists(const ListedCode *code, Looking *looking) {
         int r = 1;
 
         for (uint32_t i = 0; i < code->files.n && r > 0; i++)
-                if (code->files.items[i].has_list)
+                if (code->files.items[i].says.has_list)
                         r = has_time(looking) ? look_at(looking, &code->files.items[i]) : 0;
         return r;
 }
@@ -365,16 +398,16 @@ static int look_in_part(const ListedCode *code, Looking *looking) {
 }
 
 /*
- * Looks at files. One of them may cost its worker; the next look goes on behind it. Return: as
- * listed_code_look().
+ * Looks at files. One of them may cost its worker; the next look goes on behind it. Processes begin with
+ * different ones, so a crowd that starts together makes many known. Return: as listed_code_look().
  */
-static int look_at_all(ListedCode *code, Looking *looking) {
+static int look_at_all(ListedCode *code, Looking *looking, uint32_t begin) {
         int r;
 
         for (uint32_t i = 0; i < code->files.n; i++) {
-                ListedFile *file = &code->files.items[i];
+                ListedFile *file = &code->files.items[(begin + i) % code->files.n];
 
-                if (!file->is_asked && (!has_time(looking) || ask_file(looking, file)))
+                if (!file->says.is_asked && (!has_time(looking) || ask_file(looking, file)))
                         return 0;
         }
         r = look_in_part(code, looking);
@@ -391,7 +424,7 @@ int listed_code_look(ListedCode *code, int proc_fd, pid_t pid, uint64_t start_ti
         *result = (ListedResult){ .look.begun_ns = clock_monotonic_ns() };
         if (!reader_handle_open(&looking.handle, pid, start_time_ns))
                 return 0;
-        r = look_at_all(code, &looking);
+        r = look_at_all(code, &looking, (uint32_t)pid);
         reader_handle_close(&looking.handle);
         free(looking.named);
         if (r <= 0)

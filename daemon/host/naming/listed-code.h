@@ -14,13 +14,25 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/data/hashmap.h"
 #include "core/base/sandbox/worker-session.h"
 #include "core/symbol/jit/code-index.h"
 #include "core/symbol/object/object-file.h"
 #include "host/sampling/process/process.h"
 #include "host/sampling/unwind/made/made-set.h"
 
-enum { LISTED_MAX_FILES = 1024 };       /* files of a process; those behind are not asked for a list */
+enum {
+        LISTED_MAX_FILES = 1024,        /* files of a process; those behind are not asked for a list */
+        LISTED_MAX_KNOWN = 1024,        /* files whose answers are kept; the oldest one has to go */
+};
+
+/* Answers of one file. */
+typedef struct ListedSays {
+        bool is_asked, has_list;
+        uint64_t symbol;                /* ELF address of the list's descriptor */
+        bool has_frames, refuses_frames;        /* frames are registered, in a known way or another */
+        FrameVariables frames;          /* in ELF addresses */
+} ListedSays;
 
 /* A file that a process has mapped for its code. */
 typedef struct ListedFile {
@@ -29,10 +41,7 @@ typedef struct ListedFile {
         uint64_t start, end;            /* the mapping, by which it is opened */
         uint64_t bias;                  /* address in the process - ELF address */
         char *path;                     /* owned */
-        bool is_asked, has_list;
-        uint64_t symbol;                /* ELF address of the list's descriptor */
-        bool has_frames, refuses_frames;        /* frames are registered, in a known way or another */
-        FrameVariables frames;          /* in ELF addresses */
+        ListedSays says;
 } ListedFile;
 
 typedef struct ListedFiles {
@@ -44,6 +53,24 @@ typedef struct ListedFiles {
 /* In the loop. Return: 0, -ENOMEM. */
 int listed_files_read(ListedFiles *files, const Process *process);
 void listed_files_deinit(ListedFiles *files);
+
+/* Answers of files, for all processes that have them mapped. In the loop. All 0 is an empty one. */
+typedef struct ListedKnown {
+        Hashmap files;                  /* Object.id → its entry in `items` */
+        struct {
+                uint64_t id;            /* 0 = free */
+                ListedSays says;
+        } items[LISTED_MAX_KNOWN];
+        uint32_t next;                  /* place of the next one */
+} ListedKnown;
+
+void listed_known_deinit(ListedKnown *known);
+
+/* Without memory it is not kept. */
+void listed_known_put(ListedKnown *known, uint64_t id, const ListedSays *says);
+
+/* Notes in @files what is known: those are not asked. */
+void listed_known_apply(const ListedKnown *known, ListedFiles *files);
 
 /* The content of the lists of a process at one look, or at several in a row that found the same. */
 typedef struct ListedLook {
@@ -69,6 +96,8 @@ typedef struct ListedResult {
         uint32_t n_lists;               /* lists that have something in them */
         uint64_t n_functions, n_malformed, n_over_cap;
         unsigned n_failed;              /* files and lists that no worker could read */
+        uint64_t first_id;              /* the file that was read by nobody who had read another; 0 = none */
+        ListedSays first;               /* answers of that file */
 } ListedResult;
 
 /*

@@ -97,6 +97,16 @@ class Made(session.NamingCase):
         self.no_wrong(found)
         self.assertGreater(self.share(found, (WHOLE, None)), 0.9, found)
 
+    def test_each_process_with_the_same_file_has_a_list_of_its_own(self):
+        """Where the file has its list is known from the first process on; what is in it is not."""
+        if platform.machine() != "x86_64":
+            tap.skip("machine: the victim makes code of x86-64")
+        run = self.start("--comm", "victim-made", "--frequency", 499, "--symbols=local")
+        for _ in range(3):
+            victim = self.victim("made", "kks", "gdb")
+            self.wait_named(run, victim.pid, "made_hot", "made_mid", "made_top")
+            victim.stop()
+
     def test_registered_frames_lead_to_every_caller(self):
         found = self.stacks("rrr", "map", once_read=True)
         self.no_wrong(found)

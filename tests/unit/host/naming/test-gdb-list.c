@@ -19,6 +19,7 @@
 #include "core/base/util/macro.h"
 #include "gdb-image.h"
 #include "host/naming/code-source.h"
+#include "host/naming/frame-wire.h"
 #include "host/naming/gdb-list.h"
 #include "host/naming/gdb-wire.h"
 #include "host/sampling/unwind/made/made-set.h"
@@ -363,7 +364,7 @@ static uint32_t count_asked(const ListedCode *listed) {
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < listed->files.n; i++)
-                n += listed->files.items[i].is_asked;
+                n += listed->files.items[i].says.is_asked;
         return n;
 }
 
@@ -405,6 +406,7 @@ Test(listed_code, list_that_was_found_stays_known, .init = init) {
         WorkerSession worker = { .end_ns = UINT64_MAX, .counts = &workers };
         ListedCode listed = { 0 };
         ListedResult result;
+        const ListedSays *says;
         int sockets[2];
 
         cr_assert_eq(zygotes_new(&worker.zygotes), 0);
@@ -418,13 +420,100 @@ Test(listed_code, list_that_was_found_stays_known, .init = init) {
         cr_assert_eq(result.n_failed, 1);
         cr_assert_eq(workers.n_died, 1);
         cr_assert_eq(count_asked(&listed), 1);
-        cr_assert(listed.files.items[0].is_asked);
-        cr_assert(listed.files.items[0].has_list);
-        cr_assert_eq(listed.files.items[0].symbol, 0x1000);
-        cr_assert_not(listed.files.items[0].has_frames);
+        says = &listed.files.items[(uint32_t)place.pid % listed.files.n].says;
+        cr_assert(says->is_asked);
+        cr_assert(says->has_list);
+        cr_assert_eq(says->symbol, 0x1000);
+        cr_assert_not(says->has_frames);
         close(sockets[1]);
         zygotes_free(worker.zygotes);
         listed_code_deinit(&listed);
+}
+
+/* Looks at files of which @known alone is known. */
+static ListedResult look_by(const ListedKnown *known, WorkerSession *worker, uint32_t *n_askedp) {
+        _cleanup_(closep) int proc_fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ListedCode listed = { 0 };
+        ListedResult result;
+
+        read_files();
+        listed_known_apply(known, &place.files);
+        *n_askedp = place.files.n;
+        for (uint32_t i = 0; i < place.files.n; i++)
+                *n_askedp -= place.files.items[i].says.is_asked;
+        listed_code_set_files(&listed, &place.files);
+        cr_assert_geq(listed_code_look(&listed, proc_fd, place.pid, place.start_time_ns, worker, &result), 0);
+        code_index_free(result.look.index);
+        made_set_free(result.made);
+        listed_code_deinit(&listed);
+        return result;
+}
+
+Test(listed_code, each_look_makes_one_file_known_to_all) {
+        ListedKnown known = { 0 };
+        uint32_t n_files, n_asked;
+        ListedResult result = look_by(&known, NULL, &n_files);
+        uint64_t last_id = 0;
+
+        cr_assert_geq(n_files, 2, "this program's own and the C library's");
+        for (uint32_t i = 1; i <= n_files; i++) {
+                cr_assert(result.first_id && result.first_id != last_id && result.first.is_asked);
+                last_id = result.first_id;
+                listed_known_put(&known, result.first_id, &result.first);
+                result = look_by(&known, NULL, &n_asked);
+                cr_assert_eq(n_asked, n_files - i);
+        }
+        cr_assert_eq(result.first_id, 0);
+        cr_assert_eq(result.n_lists, 0);
+        make_list(1);
+        cr_assert_eq(look_by(&known, NULL, &n_asked).n_lists, 1, "the list that the program's file has");
+        listed_known_deinit(&known);
+}
+
+/* It may have been taken over by the file before. */
+Test(listed_code, worker_that_has_read_another_file_makes_none_known) {
+        const GdbAnswer find = { .magic = GDB_WIRE_MAGIC, .result = GDB_LIST_E_NONE };
+        const FrameAnswer frames = { .magic = GDB_WIRE_MAGIC, .result = FRAME_VARIABLES_E_NONE };
+        WorkerSessionCounts workers = { 0 };
+        WorkerSession worker = { .end_ns = UINT64_MAX, .counts = &workers };
+        ListedKnown known = { 0 };
+        ListedResult result;
+        int sockets[2];
+        uint32_t n_asked;
+
+        cr_assert_eq(zygotes_new(&worker.zygotes), 0);
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+        cr_assert_eq(write(sockets[1], &find, sizeof(find)), (ssize_t)sizeof(find));
+        cr_assert_eq(write(sockets[1], &frames, sizeof(frames)), (ssize_t)sizeof(frames));
+        cr_assert_eq(shutdown(sockets[1], SHUT_WR), 0);
+        worker.socket = sockets[0];
+        result = look_by(&known, &worker, &n_asked);
+        cr_assert_eq(workers.n_died, 1, "of the second file");
+        cr_assert_eq(result.n_failed, 1);
+        cr_assert_eq(result.first_id, 0);
+        close(sockets[1]);
+        zygotes_free(worker.zygotes);
+}
+
+Test(listed_code, oldest_known_file_gives_way) {
+        static ListedFile items[2];
+        ListedFiles files = { .items = items, .n = 2 };
+        const ListedSays says = { .is_asked = true, .symbol = 0x1000 };
+        ListedKnown known = { 0 };
+
+        for (uint64_t id = 1; id <= LISTED_MAX_KNOWN + 1; id++)
+                for (unsigned i = 0; i < 2; i++)        /* what is known takes no second place */
+                        listed_known_put(&known, id, &says);
+        items[0].id = 1;
+        items[1].id = 2;
+        listed_known_apply(&known, &files);
+        cr_assert_not(items[0].says.is_asked);
+        cr_assert(items[1].says.is_asked);
+        cr_assert_eq(items[1].says.symbol, 0x1000);
+        items[0].id = LISTED_MAX_KNOWN + 1;
+        listed_known_apply(&known, &files);
+        cr_assert(items[0].says.is_asked);
+        listed_known_deinit(&known);
 }
 
 Test(listed_code, answers_of_a_worker_are_checked) {
