@@ -10,8 +10,21 @@
  *     from 80 % on             each 10 ms, up to eight groups; others as from half of it on
  *     at 90 %                  told; again only after 85 % has been left below
  *
- * What grows by 100 MB/s to 512 MiB is seen half a second before its end. The working set is never more than
- * all that the group uses, which is one number: what a part of it are files is asked for from 80 % on alone.
+ * What grows by 100 MB/s to 512 MiB passes 90 % half a second before its end, and a look takes a while. So it
+ * is told from half of the limit on, too, where two looks half a second apart say that it will pass the limit
+ * in ten more seconds:
+ *
+ *     limit ┤- - - - - - - - - - - - - x           grown, as from the older look to the newer, over 10 s
+ *           ┤                       ·
+ *           ┤           newer  · ·                 below half most of what will be there is not there yet
+ *      half ┤- - - older ·─·─┘- - - - - - -
+ *
+ * A heap that a collector empties again and again grows so, too: a group is told of once in a minute. What
+ * grows so fast is asked for each 100 ms below half of its limit, too.
+ *
+ * The working set is never more than all that the group uses, which is one number: what a part of it are
+ * files is asked for from 80 % on, and where the whole grows so fast. The two are not of one moment. So a set
+ * has bounds, and what grows is the least that they allow: reading files makes no set grow.
  *
  * Where the limit is met after all, that is told, too: mostly a part of the memory is still there.
  */
@@ -35,11 +48,27 @@ enum {
         CALM = 85,
         MAX_CLOSE = 8,                  /* groups that are asked each 10 ms */
         MAX_HALF = 32,                  /* groups that are asked each 100 ms */
+        BATCH_BYTES = 512 << 10,        /* error of the kernel's two sums, for each CPU */
 };
 
 #define CALM_PACE_NS NS_PER_SEC
 #define HALF_PACE_NS (100 * NS_PER_MS)
 #define CLOSE_PACE_NS (10 * NS_PER_MS)
+#define GROWTH_NS (500 * NS_PER_MS)             /* between the two looks of a forecast, at least */
+#define AHEAD_NS (10 * NS_PER_SEC)
+#define FAST_NS (60 * NS_PER_SEC)               /* between two times that a group is told to grow fast */
+
+/* Bytes at a time, which are within bounds. */
+typedef struct Reading {
+        uint64_t low, high;
+        uint64_t at_ns;
+} Reading;
+
+typedef struct Growth {
+        Reading since;                  /* at_ns 0 = there is none */
+        bool is_known;                  /* whether … */
+        bool is_fast;                   /* … it will pass the limit within AHEAD_NS */
+} Growth;
 
 typedef struct Group {
         MemoryGroup memory;
@@ -48,6 +77,9 @@ typedef struct Group {
         uint32_t n, room;
         uint64_t due_ns;
         uint64_t n_outs;                /* times that the limit was met, as the last look has it */
+        Growth whole;                   /* growth of all that it uses … */
+        Growth set;                     /* … and of its working set, while that is asked for */
+        uint64_t fast_ns;               /* when it was told to grow fast; 0 = never */
         bool is_near;
         bool is_close, is_half;         /* asked each 10 ms; each 100 ms */
 } Group;
@@ -55,6 +87,7 @@ typedef struct Group {
 struct MemoryWatch {
         MemoryWatchTell tell;
         void *userdata;
+        uint64_t slack_bytes;           /* growth that may be none */
         Group *groups;
         uint32_t n, room;
         Shares shares;
@@ -171,7 +204,28 @@ static void look_for_outs(const MemoryWatch *watch, Group *group) {
         group->n_outs = n;
 }
 
-static void take_set(const MemoryWatch *watch, Group *group, uint64_t bytes) {
+/* A forecast from the last reading and this one, once they are far enough from each other. */
+static void growth_take(Growth *growth, const MemoryWatch *watch, const MemoryGroup *memory,
+                        const Reading *reading) {
+        uint64_t past_ns = reading->at_ns - growth->since.at_ns, grown;
+
+        if (growth->since.at_ns && past_ns < GROWTH_NS)
+                return;
+        if (growth->since.at_ns) {
+                grown = reading->low - MIN(reading->low, growth->since.high + watch->slack_bytes);
+                growth->is_known = true;
+                growth->is_fast = grown &&
+                        (double)reading->low + (double)grown * AHEAD_NS / (double)past_ns >=
+                                (double)memory->limit_bytes;
+        }
+        growth->since = *reading;
+}
+
+static bool is_fast(const Group *group) {
+        return group->set.is_known ? group->set.is_fast : group->whole.is_fast;
+}
+
+static void take_set(const MemoryWatch *watch, Group *group, uint64_t bytes, uint64_t now_ns) {
         bool was_near = group->is_near;
 
         if (is_from(group, bytes, NEAR))
@@ -180,6 +234,28 @@ static void take_set(const MemoryWatch *watch, Group *group, uint64_t bytes) {
                 group->is_near = false;
         if (group->is_near && !was_near)
                 tell(watch, group, MEMORY_SIGHT_NEAR);
+        if (group->is_near || !group->set.is_fast || !is_from(group, bytes, HALF) ||
+            (group->fast_ns && now_ns - group->fast_ns < FAST_NS))
+                return;
+        group->fast_ns = now_ns;
+        tell(watch, group, MEMORY_SIGHT_FAST);
+}
+
+/* Bounds of the working set, from what the group uses before and after its files are asked for. */
+static uint64_t look_at_set(const MemoryWatch *watch, Group *group, uint64_t used, uint64_t now_ns) {
+        uint64_t set = memory_group_set(&group->memory, used), after = memory_group_used(&group->memory);
+        const Reading reading = {
+                .low = set - MIN(set, used - MIN(used, after)),
+                .high = set + after - MIN(after, used),
+                .at_ns = now_ns,
+        };
+
+        if (set)
+                growth_take(&group->set, watch, &group->memory, &reading);
+        else
+                group->set = (Growth){ 0 };
+        take_set(watch, group, set, now_ns);
+        return set;
 }
 
 /* Groups of each pace. */
@@ -188,23 +264,23 @@ typedef struct Paces {
 } Paces;
 
 /* Return: bytes that are held against the limit. */
-static uint64_t look(const MemoryWatch *watch, Group *group) {
+static uint64_t look(const MemoryWatch *watch, Group *group, uint64_t now_ns) {
         uint64_t used = memory_group_used(&group->memory);
+        const Reading reading = { used, used, now_ns };
 
         look_for_outs(watch, group);
-        if (!is_from(group, used, CLOSE)) {
-                group->is_near = false;
-                return used;
-        }
-        used = memory_group_set(&group->memory, used);
-        take_set(watch, group, used);
+        growth_take(&group->whole, watch, &group->memory, &reading);
+        if (is_from(group, used, CLOSE) || (is_from(group, used, HALF) && group->whole.is_fast))
+                return look_at_set(watch, group, used, now_ns);
+        group->is_near = false;
+        group->set = (Growth){ 0 };
         return used;
 }
 
 /* @paces: of the other groups. Return: time until the next look. */
 static uint64_t choose_pace(Group *group, uint64_t used, const Paces *paces) {
         group->is_close = is_from(group, used, CLOSE) && paces->n_close < MAX_CLOSE;
-        group->is_half = !group->is_close && is_from(group, used, HALF);
+        group->is_half = !group->is_close && (is_from(group, used, HALF) || is_fast(group));
         if (group->is_close)
                 return CLOSE_PACE_NS;
         if (!group->is_half)
@@ -226,7 +302,7 @@ uint64_t memory_watch_look(MemoryWatch *watch, uint64_t now_ns) {
                 if (group->due_ns <= now_ns) {
                         paces.n_close -= group->is_close;
                         paces.n_half -= group->is_half;
-                        group->due_ns = now_ns + choose_pace(group, look(watch, group), &paces);
+                        group->due_ns = now_ns + choose_pace(group, look(watch, group, now_ns), &paces);
                         paces.n_close += group->is_close;
                         paces.n_half += group->is_half;
                 }
@@ -237,13 +313,14 @@ uint64_t memory_watch_look(MemoryWatch *watch, uint64_t now_ns) {
 
 /* ---- the whole ---- */
 
-int memory_watch_new(MemoryWatch **watchp, MemoryWatchTell tell_program, void *userdata) {
+int memory_watch_new(MemoryWatch **watchp, size_t n_cpus, MemoryWatchTell tell_program, void *userdata) {
         MemoryWatch *watch = calloc(1, sizeof(*watch));
 
         if (!watch)
                 return error_origin(-ENOMEM);
         watch->tell = tell_program;
         watch->userdata = userdata;
+        watch->slack_bytes = (uint64_t)n_cpus * BATCH_BYTES;
         *watchp = watch;
         return 0;
 }

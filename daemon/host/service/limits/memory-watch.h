@@ -20,14 +20,15 @@ enum { MEMORY_WATCH_MAX_GROUPS = 256 };
 
 enum memory_sight {
         MEMORY_SIGHT_NEAR,              /* the working set has passed nine tenths of the limit */
+        MEMORY_SIGHT_FAST,              /* … half of it, and will pass the limit in ten seconds */
         MEMORY_SIGHT_OUT,               /* the limit was met, and nothing could be freed */
 };
 
 /* Told for each program of the group, or in a group below it. @program: as it was added. */
 typedef void (*MemoryWatchTell)(void *userdata, uint64_t program, enum memory_sight sight);
 
-/* Return: 0, -ENOMEM. */
-int memory_watch_new(MemoryWatch **watchp, MemoryWatchTell tell, void *userdata);
+/* @n_cpus: that are online; each may hide some growth from the kernel's sums. Return: 0, -ENOMEM. */
+int memory_watch_new(MemoryWatch **watchp, size_t n_cpus, MemoryWatchTell tell, void *userdata);
 MemoryWatch *memory_watch_free(MemoryWatch *watch);
 DEFINE_CLEANUP(MemoryWatch, memory_watch_free)
 

@@ -4,14 +4,15 @@
  * Looks at heap profiles of programs of Go, with --allocations. Each second who is due is asked for, and each
  * window takes along what has come since the last (daemon-window.c). A look at each is once in four windows.
  *
- * One more is made when a control group comes near its limit of memory (memory-watch.c), and sent without the
- * window: its program may not live that long.
+ * One more is made when a control group comes near its limit of memory, or grows towards it fast
+ * (memory-watch.c), and sent without the window: its program may not live that long.
  */
 
 #include "host/service/run/stages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/base/file/file.h"
 #include "core/base/util/clock.h"
@@ -34,9 +35,14 @@ enum {
 /* ---- memory ---- */
 
 static void on_sight(void *userdata, uint64_t program, enum memory_sight sight) {
+        static const char *const reasons[] = {
+                [MEMORY_SIGHT_NEAR] = "near_limit",
+                [MEMORY_SIGHT_FAST] = "fast_growth",
+                [MEMORY_SIGHT_OUT] = "out_of_memory",
+        };
         Daemon *daemon = userdata;
 
-        heaps_hurry(daemon->stages.heaps, program, sight == MEMORY_SIGHT_OUT ? "out_of_memory" : "near_limit");
+        heaps_hurry(daemon->stages.heaps, program, reasons[sight]);
 }
 
 typedef struct Telling {
@@ -98,7 +104,8 @@ static int on_memory(sd_event_source *source, uint64_t usec, void *userdata) {
 
 static int make_watch(Daemon *daemon) {
         DaemonStages *stages = &daemon->stages;
-        int r = memory_watch_new(&stages->memory_watch, on_sight, daemon);
+        size_t n_cpus = (size_t)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L);
+        int r = memory_watch_new(&stages->memory_watch, n_cpus, on_sight, daemon);
 
         return r ? error_fold(r)
                  : error_fold(daemon_add_timer(daemon, &stages->memory_timer, NS_PER_SEC, on_memory));

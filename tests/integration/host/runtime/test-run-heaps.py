@@ -102,7 +102,8 @@ class Heaps(heap.HeapCase, session.NamingCase):
         return run, wait, fill, n_killed
 
     def wait_marked(self, run):
-        self.wait_for(run, lambda samples: any(s.attributes.get("profile.heap.reason") for s in samples), "the look")
+        self.wait_for(run, lambda samples: any(s.attributes.get("profile.heap.reason") == "near_limit" for s in samples),
+                      "the look")
 
     def test_a_look_comes_before_the_limit_of_memory(self):
         """A group that stays below its limit, but near it."""
@@ -113,7 +114,9 @@ class Heaps(heap.HeapCase, session.NamingCase):
         marked = [s for s in result.in_use if s.attributes.get("profile.heap.reason") == "near_limit"]
         held = sum(s.value for s in marked if s.type == "inuse_space" and "main.hold" in [f.name for f in s.frames])
         self.assertGreater(held, MEMORY * 3 // 4)
-        self.assertEqual(len({s.attributes.get("profile.heap.reason") for s in result.in_use}), 2)
+        # one before that may have seen how fast it grows
+        self.assertEqual({s.attributes.get("profile.heap.reason") for s in result.in_use} - {"fast_growth"},
+                         {None, "near_limit"})
         self.assertEqual(n_killed(), 0)
         self.assertGreaterEqual(result.counter("go_heaps_hurried_total", "asked"), 1)
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "core/base/util/clock.h"
+#include "core/base/util/macro.h"
 #include "core/base/util/stat.h"
 #include "host/service/limits/memory-watch.h"
 
@@ -16,12 +17,16 @@ enum { MIB = 1 << 20, N_PROGRAMS = 8 };
 
 static char root[PATH_MAX - 256], mounts[PATH_MAX];
 static MemoryWatch *watch;
-static unsigned n_near[N_PROGRAMS], n_out[N_PROGRAMS];
+static unsigned n_near[N_PROGRAMS], n_fast[N_PROGRAMS], n_out[N_PROGRAMS];
 static uint64_t now_ns = 1000 * NS_PER_SEC;
 static const ShareOwner owners[] = { { 1, 1, 1 }, { 2, 2, 2 }, { 3, 3, 3 } };
 
 static void tell(void *userdata, uint64_t program, enum memory_sight sight) {
-        (sight == MEMORY_SIGHT_NEAR ? n_near : n_out)[program]++;
+        static unsigned *const counts[] = {
+                [MEMORY_SIGHT_NEAR] = n_near, [MEMORY_SIGHT_FAST] = n_fast, [MEMORY_SIGHT_OUT] = n_out
+        };
+
+        counts[sight][program]++;
 }
 
 static void put(const char *path, const char *text) {
@@ -92,7 +97,7 @@ static void begin(void) {
         use("cg/a", 100, 0);
         use("cg/a/x", 100, 0);
         use("cg/b", 4000, 0);
-        cr_assert_eq(memory_watch_new(&watch, tell, NULL), 0);
+        cr_assert_eq(memory_watch_new(&watch, 2, tell, NULL), 0);
         add_all();
 }
 
@@ -176,6 +181,77 @@ Test(memory_watch, a_limit_that_was_met_is_told) {
         cr_assert_eq(n_out[1], 2);
         cr_assert_eq(n_out[2], 2);
         cr_assert_eq(n_out[3], 0);
+}
+
+/* Looks for @n_ms, while the group grows from @from MiB by @rate MiB/s; of that, @files of 100 are files. */
+static void grow(unsigned from, unsigned rate, unsigned files, unsigned n_ms) {
+        uint64_t begin_ns = now_ns;
+
+        while (now_ns - begin_ns <= n_ms * NS_PER_MS) {
+                unsigned more = (unsigned)((now_ns - begin_ns) / NS_PER_MS * rate / 1000);
+
+                use("cg/a", from + more, more * files / 100);
+                look();
+        }
+}
+
+Test(memory_watch, what_grows_fast_is_told_before_it_is_near) {
+        grow(20, 100, 0, 3200);
+        cr_assert_eq(n_fast[1], 1);
+        cr_assert_eq(n_fast[2], 1);
+        cr_assert_eq(n_fast[3], 0);
+        cr_assert_eq(n_near[1], 0);
+        grow(400, 100, 0, 700);
+        cr_assert_eq(n_near[1], 1);
+        cr_assert_eq(n_fast[1], 1);
+}
+
+Test(memory_watch, what_has_ten_seconds_left_grows_not_fast) {
+        grow(280, 8, 0, 10000);
+        cr_assert_eq(n_fast[1], 0);
+        grow(360, 20, 0, 1500);
+        cr_assert_eq(n_fast[1], 1);
+}
+
+Test(memory_watch, what_cpus_hide_is_no_growth) {
+        memory_watch_free(watch);
+        cr_assert_eq(memory_watch_new(&watch, 64, tell, NULL), 0);
+        add_all();
+        grow(300, 50, 0, 1500);
+        cr_assert_eq(n_fast[1], 0);
+        grow(300, 100, 0, 1500);
+        cr_assert_eq(n_fast[1], 1);
+}
+
+Test(memory_watch, what_grows_below_half_of_the_limit_is_not_told) {
+        grow(0, 100, 0, 1900);
+        /* it is asked for more often, so that half is seen in time */
+        cr_assert_eq(look(), 100);
+        use("cg/a", 30, 0);
+        grow(30, 0, 0, 2000);
+        cr_assert_eq(n_fast[1], 0);
+        cr_assert_eq(look(), 1000);
+}
+
+Test(memory_watch, files_that_are_read_grow_not) {
+        grow(100, 100, 100, 4100);
+        cr_assert_eq(n_fast[1] + n_near[1], 0);
+        /* whether the whole grows or not: the group is full of files, which give way */
+        for (unsigned i = 0; i < 30; i++) {
+                use("cg/a", 511, 411 - MIN(i * 20, 340U));
+                look();
+        }
+        cr_assert_eq(n_fast[1], 1);
+}
+
+Test(memory_watch, a_heap_that_is_emptied_again_and_again_is_told_once_in_a_minute) {
+        for (unsigned i = 0; i < 20; i++)
+                grow(200, 100, 0, 1900);
+        cr_assert_eq(n_fast[1], 1);
+        for (unsigned i = 0; i < 20; i++)
+                grow(200, 100, 0, 1900);
+        cr_assert_eq(n_fast[1], 2);
+        cr_assert_eq(n_near[1], 0);
 }
 
 Test(memory_watch, a_group_without_programs_is_not_asked) {
