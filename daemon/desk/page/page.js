@@ -29,11 +29,17 @@ function kindName(kind) {
                         goroutines: "Goroutines that wait",
                         wall: "Wall clock", lock_contention: "Lock waits", alloc_space: "Allocated bytes",
                         alloc_objects: "Allocated objects", page_faults: "Page faults",
-                        inuse_space: "Live bytes", native_alloc_space: "Native allocations" }[kind.type];
+                        inuse_space: "Live bytes", inuse_objects: "Live objects",
+                        native_alloc_space: "Native allocations" }[kind.type];
 
         if (kind.type === "samples" && kind.periodType && kind.periodType !== "cpu")
                 return `${kind.type} of ${kind.periodType}`;
         return known || (kind.type ? `${kind.type}${kind.unit ? ` (${kind.unit})` : ""}` : "Samples");
+}
+
+/** Who allocates, what is alive of it, and which pages came with it. */
+function isMemory({ type }) {
+        return /(alloc|inuse)_(space|objects)$/.test(type) || type === "page_faults";
 }
 
 const WIDTHS = ["both", "before", "after"];
@@ -459,9 +465,12 @@ class Page {
 
         makeControls() {
                 const { meta, dimensions } = this.model;
+                const kinds = (of) => meta.kinds.flatMap((kind, i) => isMemory(kind) === of ? [element("option",
+                        { value: String(i) }, kindName(kind))] : []);
+                const memory = kinds(true), others = kinds(false);
 
-                this.find("kind").replaceChildren(...meta.kinds.map((kind, i) => element("option",
-                        { value: String(i) }, kindName(kind))));
+                this.find("kind").replaceChildren(...others, ...(others.length && memory.length
+                        ? [element("optgroup", { label: "Memory" }, ...memory)] : memory));
                 this.find("kind-field").hidden = meta.kinds.length < 2;
                 this.find("group").replaceChildren(element("option", { value: "-1" }, "Nothing"),
                         ...dimensions.map(({ key }, i) => element("option", { value: String(i) },

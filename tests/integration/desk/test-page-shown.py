@@ -336,14 +336,20 @@ class Shown(tap.TestCase):
         stack = request.stack([request.location(["main"], "native", 16)])
         kinds = {("off_cpu_waker", "nanoseconds", "off_cpu_waker", "nanoseconds", 0): "Waits, by who ended them",
                  ("off_cpu", "nanoseconds", "off_cpu", "nanoseconds", 0): "Off-CPU time", CPU: "CPU samples"}
-        for kind in kinds:
+        memory = {("alloc_space", "bytes", "space", "bytes", 1): "Allocated bytes",
+                  ("inuse_space", "bytes", "space", "bytes", 1): "Live bytes",
+                  ("inuse_objects", "count", "objects", "count", 1): "Live objects"}
+        for kind in {**kinds, **memory}:
             request.sample(SHOP, kind, stack, {}, None, 1, START_NS)
         source = request.write(self.directory() / "a.json")
         self.spanprof("convert", source, "-o", source.with_suffix(".html"))
         self.show(source.with_suffix(".html"))
         self.assertEqual(
-            set(self.window.run("return [...document.querySelector('#kind').options].map((x) => x.text)")),
+            set(self.window.run("return [...document.querySelectorAll('#kind > option')].map((x) => x.text)")),
             set(kinds.values()))
+        self.assertEqual(
+            set(self.window.run("return [...document.querySelector('#kind > [label=Memory]').children].map((x) => x.text)")),
+            set(memory.values()))
 
     def saved(self, which, where):
         """What the browser downloads for a choice of the menu."""

@@ -686,6 +686,35 @@ class Diff(Forms):
         self.spanprof("report", "--diff", before, after, "-o", self.dir / "diff.html")
         self.assertIn("<!doctype html>", (self.dir / "diff.html").read_text()[:50])
 
+    def test_says_what_has_grown_of_memory_in_use(self):
+        """Two moments: the level of each, in the text, as JSON and on the page."""
+        kind = ("inuse_space", "bytes", "space", "bytes", 1)
+        moments = [{"cache": 20 << 20, "pool": 60 << 20}, {"cache": 100 << 20, "pool": 60 << 20}]
+        paths = [self.dir / "monday.json", self.dir / "tuesday.json"]
+        for path, moment in zip(paths, moments, strict=True):
+            request = Request()
+            for name, size in moment.items():
+                stack = request.stack([request.location([name], "go", 16), request.location(["main"], "go", 32)])
+                request.sample(SHOP, kind, stack, {}, None, size, START_NS)
+                request.sample(SHOP, ("alloc_space", *kind[1:]), stack, {}, None, 7 * size, START_NS)
+            request.write(path)
+        said = json.loads(self.spanprof("report", "--diff", "--json", *paths).stdout)
+        both = {profile["type"]: profile for profile in said["profiles"]}
+        diff = both["inuse_space"]
+        self.assertEqual((diff["before"], diff["after"]), (80 << 20, 160 << 20))
+        self.assertEqual([(f["function"], f["share_change"], f["self_before"], f["self_after"])
+                          for f in diff["functions"]],
+                         [("cache", 37.5, 20 << 20, 100 << 20), ("pool", -37.5, 60 << 20, 60 << 20),
+                          ("main", 0, 0, 0)])
+        self.assertEqual(both["alloc_space"]["after"], 7 * 160 << 20)
+        self.assertRegex(self.spanprof("report", "--diff", *paths).stdout, r"\+37\.5 .*25\.0% .*62\.5%  cache ")
+        self.spanprof("report", "--diff", *paths, "-o", self.dir / "diff.html")
+        page = page_read.read(self.dir / "diff.html")
+        self.assertEqual(page.meta["kinds"][page.meta["mainKind"]]["type"], "inuse_space")
+        shown = [{row.path[-1].name: row.value for row in page.rows
+                  if row.side == side and page.meta["kinds"][row.kind]["type"] == "inuse_space"} for side in (0, 1)]
+        self.assertEqual(shown, moments)
+
     def test_matches_names_that_differ_from_build_to_build_and_says_so(self):
         """What has a namesake stays with it; what only one side has without another like it stays alone."""
         before, after = self.dir / "before.folded", self.dir / "after.folded"
