@@ -8,6 +8,8 @@ oracle.enter()
 
 import collections
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -40,10 +42,19 @@ class Alive(session.NamingCase):
         wait(2, "spanprof_alloc_probes_total", result="attached")
         return run, wait
 
-    def alive(self, result, pid):
+    def places(self, library, pid):
+        """The code of both probes in a process: {address: its first byte}."""
+        notes = subprocess.run(["readelf", "-n", library], check=True, capture_output=True, text=True).stdout
+        with open(f"/proc/{pid}/maps") as maps:
+            base = min(int(line.split("-")[0], 16) for line in maps if str(library) in line)
+        places = {base + int(place, 16) for place in re.findall(r"Location: (0x\w+)", notes)}
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            return {place: os.pread(memory.fileno(), 1, place) for place in places}
+
+    def alive(self, paths, pid):
         """{(function, span): (bytes, objects)} of a process in the last window that has any, and their ages."""
         symbols, sums, ages = otlp_read.Symbols(), collections.defaultdict(lambda: [0, 0]), set()
-        for path in reversed(result.paths):
+        for path in reversed(paths):
             samples = [sample for sample in otlp_read.samples(path) if sample.type.startswith("inuse_")]
             if not samples:
                 continue
@@ -88,10 +99,29 @@ class Alive(session.NamingCase):
         wait(20 + 100 + 10 + 1 + 7 + 24, "spanprof_live_allocations_total", event="added")
         wait(5 + 100 + 1 + 21, "spanprof_live_allocations_total", event="freed")
         result = run.stop()
-        found, ages = self.alive(result, pid)
+        found, ages = self.alive(result.paths, pid)
         self.assertEqual(found, expected)
         self.assertLessEqual(ages, {"0s", "10s", "1m"})
         self.check_books(result)
+        victim.kill()
+
+    def test_a_recording_has_what_is_alive_at_its_end(self):
+        """Not the sum of what was alive in between, nor what was freed."""
+        # a file of its own, which nobody else attaches to
+        library = shutil.copy(LIBRARY, self.directory() / LIBRARY.name)
+        victim, tell = self.begin(library)
+        tell("keep 3")
+        before, path = self.places(library, victim.pid), self.directory() / "alive.json"
+        recorder = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--allocations", "-o", path])
+        self.assertGreaterEqual(len(before), 2)
+        tap.wait_until(lambda: not before.items() & self.places(library, victim.pid).items(),
+                       "breakpoints at both probes")
+        tell("span 17", "keep 20", "churn 100", "span 34", "more 10", "drop 5", "grow", "span 0", "keep 7")
+        self.assertEqual(recorder.stop(), 0)
+        found, ages = self.alive([path], victim.pid)
+        self.assertEqual(found, {("live_f", 17): (14000, 14), ("live_g", 34): (20000, 10),
+                                 ("live_r", 34): (6000, 1), ("live_f", 0): (7000, 7)})
+        self.assertLessEqual(ages, {"0s", "10s", "1m"})
         victim.kill()
 
     def test_children_have_their_own_and_those_that_end_have_none(self):
@@ -122,9 +152,9 @@ class Alive(session.NamingCase):
         tell("more 1")
         wait(added + 1, "spanprof_live_allocations_total", event="added")
         result = run.stop()
-        self.assertEqual(self.alive(result, victim.pid)[0],
+        self.assertEqual(self.alive(result.paths, victim.pid)[0],
                          {("live_f", 0): (20000, 20), ("live_g", 0): (2000, 1)})
-        self.assertEqual(self.alive(result, child)[0], {})
+        self.assertEqual(self.alive(result.paths, child)[0], {})
         victim.kill()
 
     def test_a_process_that_has_lost_frees_is_not_believed(self):
@@ -143,7 +173,7 @@ class Alive(session.NamingCase):
         tell("keep 5")
         wait(added + 5, "spanprof_live_allocations_total", event="added")
         result = run.stop()     # with the books of ticks
-        self.assertEqual(self.alive(result, victim.pid)[0], {("live_f", 0): (5000, 5)})
+        self.assertEqual(self.alive(result.paths, victim.pid)[0], {("live_f", 0): (5000, 5)})
         self.assertEqual(result.counter("allocations_total", "ring_full"), 0)
         victim.kill()
 
