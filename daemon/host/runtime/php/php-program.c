@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Every build of PHP exports its interpreter, since extensions need it. No table of releases is here: where
+ * A build of PHP exports its interpreter, since extensions need it; one that is linked statically does not,
+ * and is refused in words. No table of releases is here: where
  * the innermost frame is, and where a function has its file, is what PHP's own exported functions read
  * (php-decode.c).
  *
@@ -44,14 +45,6 @@ static bool find(const DynamicImage *image, const char *name, Place *place) {
         return true;
 }
 
-bool php_recognises(int fd, const void *data, uint64_t size) {
-        DynamicImage image;
-        Place place;
-
-        return dynamic_image_open(&image, fd, data, size) && find(&image, "zend_vm_kind", &place) &&
-                find(&image, "execute_ex", &place);
-}
-
 /* ---- the release ---- */
 
 static const char mark[] = "X-Powered-By: PHP/";
@@ -75,6 +68,49 @@ static bool read_version(void *userdata, uint64_t address, const char *text, siz
 /* In what every build sends as a header, unless it is told not to. */
 static void find_version(const DynamicImage *image, char version[MAX_VERSION]) {
         dynamic_image_search(image, PF_W | PF_X, VERSION_OVERLAP, read_version, version);
+}
+
+typedef struct Texts {
+        char version[MAX_VERSION];
+        bool has_engine;
+} Texts;
+
+static bool read_texts(void *userdata, uint64_t address, const char *text, size_t size) {
+        static const char engine[] = "Zend Engine v";
+        Texts *texts = userdata;
+
+        texts->has_engine = texts->has_engine || memmem(text, size, engine, sizeof(engine) - 1);
+        if (!*texts->version)
+                read_version(texts->version, address, text, size);
+        return *texts->version && texts->has_engine;
+}
+
+/*
+ * Whether it is a static build, which exports nothing, by the texts of its header and its engine; then its
+ * version. Programs of Go's own linker, which are many and large, have no RELRO, and are not searched.
+ */
+static bool is_static(const DynamicImage *image, char version[MAX_VERSION]) {
+        Texts texts = { 0 };
+        bool has_relro = false;
+
+        for (unsigned i = 0; i < image->n_headers; i++)
+                has_relro = has_relro || image->headers[i].p_type == PT_GNU_RELRO;
+        if (!has_relro || !dynamic_image_search(image, PF_W, VERSION_OVERLAP, read_texts, &texts))
+                return false;
+        memcpy(version, texts.version, MAX_VERSION);
+        return true;
+}
+
+bool php_recognises(int fd, const void *data, uint64_t size) {
+        char version[MAX_VERSION];
+        DynamicImage image;
+        Place place;
+
+        if (!dynamic_image_init(&image, fd, data, size))
+                return false;
+        if (!dynamic_image_find_tables(&image))
+                return is_static(&image, version);
+        return find(&image, "zend_vm_kind", &place) && find(&image, "execute_ex", &place);
 }
 
 static int unknown(PhpOpened *opened, const char *version, const char *what) {
@@ -235,7 +271,11 @@ int php_open(int fd, const void *data, uint64_t size, PhpOpened *opened) {
         int r;
 
         memset(opened, 0, sizeof(*opened));
-        if (!dynamic_image_open(&image, fd, data, size) || !find(&image, "execute_ex", &evaluator))
+        if (!dynamic_image_init(&image, fd, data, size))
+                return unknown(opened, version, "the file has changed");
+        if (!dynamic_image_find_tables(&image) && is_static(&image, version))
+                return unknown(opened, version, "a static build, which exports nothing");
+        if (!find(&image, "execute_ex", &evaluator))
                 return unknown(opened, version, "the file has changed");
         find_version(&image, version);
         if (ELF_MACHINE != EM_X86_64)

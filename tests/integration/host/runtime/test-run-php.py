@@ -213,6 +213,18 @@ class Php(session.NamingCase):
         release = self.run_command([all_phps()[-1], "-n", "-r", "echo PHP_VERSION;"], expect=0).stdout
         self.assertIn(f"  PHP {release}  ", said)
 
+    def test_static_builds_are_refused_in_words(self):
+        """They export nothing by which functions are found."""
+        programs = list(filter(None, map(phps.static, phps.STATIC))) or tap.skip("machine: no packages of PyPI")
+        for php in programs:
+            with self.subTest(php=php):
+                child = self.spawn([php, "-n", SOURCE, "plain"])
+                child.wait_for("ready")
+                said = self.run_command([tap.SPANPROF, "targets", "--verbose", "--pid", child.pid], expect=0).stdout
+                child.stop(9)
+                release = self.run_command([php, "-n", "-r", "echo PHP_VERSION;"], expect=0).stdout
+                self.assertIn(f"  PHP {release}: not walked: a static build, which exports nothing  ", said)
+
     def test_a_program_that_sleeps_shows_its_functions(self):
         """`spanprof stacks`: by the rules of the kernel half, on the host."""
         script = self.directory() / "hang.php"

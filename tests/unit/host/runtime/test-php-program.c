@@ -73,6 +73,39 @@ Test(php_program, a_thread_safe_build_is_refused_in_words) {
         free(data);
 }
 
+/* Static programs have no symbols of their own. */
+Test(php_program, a_static_build_is_refused_in_words) {
+        static const struct {
+                const char *engine, *reason;    /* NULL = it is not PHP's */
+        } cases[] = {
+                { "Zend Engine v%s", "PHP 8.4.21: not walked: a static build, which exports nothing" },
+                { "Zend Engines", NULL },
+        };
+        PhpOpened opened;
+        uint64_t size;
+        FILE *file;
+        int fd;
+
+        for (size_t i = 0; i < 2; i++) {
+                file = fopen(work_path("static.c"), "we");
+                cr_assert_not_null(file);
+                fprintf(file,
+                        "#include <stdio.h>\nconst char header[] = \"X-Powered-By: PHP/8.4.21\";\n"
+                        "int main(void) { printf(header); return printf(\"%s\", \"\"); }\n",
+                        cases[i].engine);
+                fclose(file);
+                cr_assert_eq(shell("gcc -w -static -o static static.c && strip static"), 0);
+                fd = open(work_path("static"), O_RDONLY | O_CLOEXEC);
+                cr_assert_geq(fd, 0);
+                size = (uint64_t)lseek(fd, 0, SEEK_END);
+                cr_expect_eq(php_recognises(fd, NULL, size), cases[i].reason != NULL);
+                cr_expect_eq(php_open(fd, NULL, size, &opened), PHP_OPEN_E_UNKNOWN);
+                cr_expect_str_eq(opened.reason,
+                                 cases[i].reason ? cases[i].reason : "PHP: not walked: the file has changed");
+                close(fd);
+        }
+}
+
 /* ---- functions that are called without a frame ---- */
 
 /* Opens a program with the code of PHP that is looked at, and @n places that call such functions. */
