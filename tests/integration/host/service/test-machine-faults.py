@@ -208,7 +208,7 @@ class Machine(session.TestCase):
         self.assertIn("coverage: not known", result.log)
 
     def test_too_few_descriptors_are_said_or_done_without(self):
-        self.victim("chain", 5)
+        self.victim("chain", 5, rests=True)
         receiver = session.Receiver(self)
         refused = worked = 0
         for n in (16, 32, 128):
@@ -231,7 +231,7 @@ class Machine(session.TestCase):
         self.assertGreater(worked, 0)
 
     def test_descriptors_that_run_out_while_it_works_are_done_without_until_there_are_more(self):
-        first = self.victim("chain", 5)
+        first = self.victim("chain", 5, rests=True)
         # as this user: a machine may keep the right to limit other users from root
         run = self.start("--exe", f"{tap.VICTIMS}/victim-*", "--frequency", 499, "--run-as", "root")
         run.wait_events(50, first.pid)

@@ -92,10 +92,11 @@ class Case(session.TestCase):
             self.assertTrue(rights.no_new_privileges)
         return len(threads)
 
-    def stranger(self):
-        """A victim that another user runs."""
+    def stranger(self, rests=True):
+        """A victim that another user runs. @rests: a sixth of a CPU is enough for who waits for some samples."""
         prefix = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-        child = self.spawn([*prefix, tap.VICTIMS / "victim-chain", "5"])
+        child = self.spawn([*prefix, tap.VICTIMS / "victim-chain", "5"],
+                           env={**os.environ, **({"VICTIM_RESTS": "1"} if rests else {})})
         child.wait_for(r"^pid \d+")
         return child
 
@@ -360,7 +361,7 @@ class Receive(Case):
 
     def assert_stores(self, url, folder, owner):
         before = len([*folder.glob("*.pb")])
-        victim = self.stranger()
+        victim = self.stranger(rests=False)     # it has samples within the second
         self.start("--pid", victim.pid, "--duration", "1s", endpoint=url).wait(check=False)
         stored = sorted(folder.glob("*.pb"))
         self.assertGreater(len(stored), before)
