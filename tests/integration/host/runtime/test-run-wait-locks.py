@@ -21,7 +21,7 @@ import tap
 
 N = 4                   # of each function
 HANDOVERS = 4           # in a recording
-KEPT_MS = 1500          # there: the JVM waits for a monitor in pieces, and a busy machine looks for long at each
+KEPT_MS = 1500          # there: a JVM waits for a monitor in pieces, and a busy machine looks for long
 CROWD_THREADS = 400     # 256 are asked in a look
 CROWD = """
 import sys, threading, time
