@@ -1141,6 +1141,21 @@ static void find_program(const Targets *targets, const struct abi_sample *sample
                 *begin_nsp = MIN(origin.time_ns, sample->time_ns);
 }
 
+/*
+ * Whether the sample is of a program that the process has begun since, as its name tells, and the notice of
+ * that is still to come: an exec may take long between its record in the side-band and its end.
+ */
+static bool is_behind_exec(const Targets *targets, const struct abi_sample *sample, const Member *member,
+                           uint64_t exec_ns) {
+        uint64_t since_ns = MAX(member->begin_ns, member->process->read_ns);
+        NoticeHistoryOrigin origin;
+
+        return !member->end_ns && sample->tid == sample->tgid &&
+                !notice_history_find_origin(targets->notices, sample->tgid, since_ns, exec_ns, &origin) &&
+                !origin.parent && origin.time_ns > since_ns &&
+                !strncmp(origin.comm, sample->comm, ABI_COMM_SIZE);
+}
+
 /* The program that it is of. One that a process begins just now is called by its name already. */
 static Target *find_sampled(const Targets *targets, const struct abi_sample *sample, uint64_t start_time_ns) {
         Member *member = membership_find(&targets->membership, sample->tgid, start_time_ns, sample->time_ns);
@@ -1150,8 +1165,8 @@ static Target *find_sampled(const Targets *targets, const struct abi_sample *sam
                 return target_of_member(member);
         exec_ns = notice_history_exec_under_way(targets->notices, sample->tgid, sample->comm,
                                                 sample->time_ns);
-        return target_of_member(
-                membership_find(&targets->membership, sample->tgid, start_time_ns, exec_ns));
+        member = membership_find(&targets->membership, sample->tgid, start_time_ns, exec_ns);
+        return member && is_behind_exec(targets, sample, member, exec_ns) ? NULL : target_of_member(member);
 }
 
 /* A process that has another name than at its sample runs another program by now, or is about to tell so. */

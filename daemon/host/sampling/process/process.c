@@ -144,6 +144,15 @@ Process *process_free(Process *process) {
         return NULL;
 }
 
+/* Whether an exec came between the look that made it and this one: its texts are the next program's then. */
+static bool has_executed(const Process *process, int fd) {
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
+
+        return process->stack_start && !process_read_stat(fd, &stat, comm) &&
+                stat.stack_start != process->stack_start;
+}
+
 int process_read_identity(Process *process, unsigned what, bool with_maps) {
         _cleanup_(identity_freep) Identity *identity = NULL;
         _cleanup_(closep) int opened = -1;
@@ -157,6 +166,10 @@ int process_read_identity(Process *process, unsigned what, bool with_maps) {
                 r = identity_new_by(&identity, fd, what, process->look);
         if (r)
                 return r;
+        if (what & IDENTITY_ENVIRONMENT && has_executed(process, fd)) {
+                process_forget_look(process);
+                return PROCESS_E_GONE;
+        }
         identity_free(process->identity);
         process->identity = take(identity);
         return 0;

@@ -458,6 +458,48 @@ Test(targets, takes_no_start_that_an_exec_may_lie_before) {
         bench_end(&bench);
 }
 
+static Process *admitted(Bench *bench, struct abi_sample sample, const char *service) {
+        char text[64];
+        Process *process;
+
+        if (service) {
+                snprintf(text, sizeof(text), "OTEL_SERVICE_NAME=%s", service);
+                send_start(bench, sample.tgid, sample.time_ns, text);
+                sample.has_start = 1;
+        }
+        cr_assert_eq(admit_sample(bench, &sample, &process), 0);
+        return process;
+}
+
+/* The record of an exec is there, and the notice that ends the old program is still to come. */
+Test(targets, gives_no_program_a_sample_of_the_next_one_before_its_notice) {
+        static const char second_name[ABI_COMM_SIZE] = "second";
+        Selector selector = { .all = true };
+        Member child = start("first", NULL);
+        Process *first, *again;
+        uint64_t exec_ns;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        first = admitted(&bench, sample_of(&child, clock_monotonic_ns(), "first"), NULL);
+        exec_ns = clock_monotonic_ns() + 1000;
+        cr_assert_eq(targets_exec_begins(bench.targets, child.pid, second_name, exec_ns), 0);
+        cr_assert_eq(admit_sample(&bench, &(struct abi_sample){ .time_ns = exec_ns + 10,
+                                                                .start_time_ns = child.start_time_ns,
+                                                                .tgid = child.pid, .tid = child.pid,
+                                                                .comm = "second" }, &again),
+                     TARGETS_E_REJECTED);
+        again = admitted(&bench, sample_of(&child, exec_ns - 500, "first"), NULL);
+        cr_assert_eq(again, first);
+        /* a thread may be called anything */
+        cr_assert_eq(admit_sample(&bench, &(struct abi_sample){ .time_ns = exec_ns + 10,
+                                                                .start_time_ns = child.start_time_ns,
+                                                                .tgid = child.pid, .tid = child.pid + 1,
+                                                                .comm = "second" }, &again), 0);
+        stop(&child);
+        bench_end(&bench);
+}
+
 /* The control group of a program that is gone, by its ancestor; "" = not known. */
 static const char *group_of(Bench *bench, const Member *ancestor) {
         Member child = start("short", NULL);
@@ -526,19 +568,6 @@ Test(targets, tells_programs_apart_that_one_process_ran_before_anybody_looked) {
         cr_assert_eq(second, first);
         stop(&child);
         bench_end(&bench);
-}
-
-static Process *admitted(Bench *bench, struct abi_sample sample, const char *service) {
-        char text[64];
-        Process *process;
-
-        if (service) {
-                snprintf(text, sizeof(text), "OTEL_SERVICE_NAME=%s", service);
-                send_start(bench, sample.tgid, sample.time_ns, text);
-                sample.has_start = 1;
-        }
-        cr_assert_eq(admit_sample(bench, &sample, &process), 0);
-        return process;
 }
 
 Test(targets, gives_ticks_of_an_exec_that_is_under_way_to_the_new_program) {
