@@ -19,8 +19,8 @@
  *           ┤           newer  · ·                 below half most of what will be there is not there yet
  *      half ┤- - - older ·─·─┘- - - - - - -
  *
- * A heap that a collector empties again and again grows so, too: a group is told of once in a minute. What
- * grows so fast is asked for each 100 ms below half of its limit, too.
+ * A heap that a collector empties again and again grows so, too: a group is told of once in a minute, or
+ * after the limit was met. What grows so fast is asked for each 100 ms below half of its limit, too.
  *
  * The working set is never more than all that the group uses, which is one number: what a part of it are
  * files is asked for from 80 % on, and where the whole grows so fast. The two are not of one moment. So a set
@@ -201,6 +201,9 @@ static void look_for_outs(const MemoryWatch *watch, Group *group) {
 
         if (n > group->n_outs)
                 tell(watch, group, MEMORY_SIGHT_OUT);
+        /* who grows now has begun after that; fewer are those of another group of this name */
+        if (n != group->n_outs)
+                group->fast_ns = 0;
         group->n_outs = n;
 }
 

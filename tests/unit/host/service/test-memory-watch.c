@@ -254,6 +254,20 @@ Test(memory_watch, a_heap_that_is_emptied_again_and_again_is_told_once_in_a_minu
         cr_assert_eq(n_near[1], 0);
 }
 
+Test(memory_watch, who_begins_after_a_kill_is_told_to_grow_within_the_minute) {
+        grow(200, 100, 0, 1900);
+        cr_assert_eq(n_fast[1], 1);
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n");
+        grow(200, 100, 0, 1900);
+        cr_assert_eq(n_out[1], 1);
+        cr_assert_eq(n_fast[1], 2);
+        /* a group that was made anew, under the same name */
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
+        grow(200, 100, 0, 1900);
+        cr_assert_eq(n_out[1], 1);
+        cr_assert_eq(n_fast[1], 3);
+}
+
 Test(memory_watch, a_group_without_programs_is_not_asked) {
         cr_assert_eq(look(), 1000);
         memory_watch_begin(watch);
