@@ -6,7 +6,7 @@
 //
 // `load` begins allocations without end. Some goroutines, each with objects of another size, allocate one object
 // at each depth of descend() in turn: so whenever all stand still, the count at each depth is that of the one above
-// it, or lower by one. `hold N` keeps N MiB more, and collects twice. The line behind `ready` says where descend() begins. `collect` asks for collections, too.
+// it, or lower by one. `hold N` keeps N MiB more, and collects twice. `leak N` keeps N MiB more each second, until it is killed. The line behind `ready` says where descend() begins. `collect` asks for collections, too.
 // The first argument is runtime.MemProfileRate, if it is not empty.
 package main
 
@@ -134,6 +134,22 @@ func hold(n int) {
 	}
 }
 
+// Until it is killed. Collections come as they do in other programs.
+//
+//go:noinline
+func leak(rate int) {
+	debug.SetGCPercent(100)
+	for begin, n := time.Now(), 0; ; time.Sleep(time.Millisecond) {
+		for ; n < int(time.Since(begin).Seconds()*float64(rate)*16); n++ {
+			block := make([]byte, 64<<10)
+			for k := 0; k < len(block); k += 4096 {
+				block[k] = 1
+			}
+			kept = append(kept, block)
+		}
+	}
+}
+
 func allocate(round int) {
 	for i := 0; i < 16; i++ {
 		kept = append(kept, descend(i, sizes[i%len(sizes)]))
@@ -221,6 +237,12 @@ func main() {
 			runtime.GC()
 			runtime.GC()
 			fmt.Println("done")
+		case "leak":
+			n, err := strconv.Atoi(words[1])
+			if err != nil {
+				panic(err)
+			}
+			leak(n)
 		case "load":
 			debug.SetGCPercent(100)
 			for i, size := range sizes {
