@@ -57,8 +57,13 @@ enum {
         HOTSPOT_SLOT_SENDER_SP = -8,
         /* saved rbp of the caller, from its rsp; the return address follows */
         HOTSPOT_LINK = -16,
-        /* words on a carrier from a virtual thread's last frame to the return address of enterSpecial */
-        HOTSPOT_CARRIER_WORDS = 24,
+        /* words on a carrier from a virtual thread's last frame to the ContinuationEntry: arguments */
+        HOTSPOT_CARRIER_WORDS = 16,
+        /* a ContinuationEntry: bytes before its Continuation, and from there to two numbers */
+        HOTSPOT_ENTRY_BEFORE = 8,
+        HOTSPOT_ENTRY_FLAGS = 16,
+        HOTSPOT_ENTRY_OLD = 2,          /* words from the one that nobody writes to the return address */
+        HOTSPOT_MAX_ARGUMENTS = 255,    /* words of a method */
         HOTSPOT_MAX_CHUNKS = 16,
         HOTSPOT_MAX_EMPTY = 4,          /* chunks without frames in a row */
         HOTSPOT_MAX_CHUNK_WORDS = 1 << 17,
@@ -666,18 +671,39 @@ static inline bool hotspot_skip_heap(const struct hotspot_step *step) {
         return hotspot_write_barrier(step, 0) && hotspot_go_to_carrier(step);
 }
 
-/* Above the thread's frames lies that of enterSpecial: no word of it before its return address is one. */
-static inline bool hotspot_find_carrier(const struct hotspot_step *step) {
-        struct hotspot_heap_part *heap = &step->state->heap;
-        uint64_t word;
+/*
+ * Whether heap->slot is the return address of enterSpecial: a ContinuationEntry lies below. *continuationp.
+ * Its flags are 0 or 1, and the words of arguments are few: no address is such a word.
+ */
+static inline bool hotspot_is_entry(const struct hotspot_step *step, uint64_t *continuationp) {
+        uint64_t at = step->state->heap.slot + (int64_t)HOTSPOT_CONTINUATION, flags;
 
-        for (uint32_t i = 0; i < HOTSPOT_CARRIER_WORDS; i++) {
-                heap->slot = step->unwind->sp + 8 * i;
+        return window_read_word(&step->unwind->window, at, continuationp) && *continuationp &&
+               window_read_word(&step->unwind->window, at + HOTSPOT_ENTRY_FLAGS, &flags) &&
+               (uint32_t)flags <= 1 && flags >> 32 <= HOTSPOT_MAX_ARGUMENTS;
+}
+
+/*
+ * Above the thread's frames lies that of enterSpecial, with a ContinuationEntry. Nobody writes the word
+ * behind that one's last field: an old return address may lie there, in front of the true one. The search
+ * ends two words behind the first that is none.
+ */
+static inline bool hotspot_find_carrier(const struct hotspot_step *step, uint64_t *continuationp) {
+        struct hotspot_heap_part *heap = &step->state->heap;
+        uint64_t first = step->unwind->sp + HOTSPOT_ENTRY_BEFORE - (int64_t)HOTSPOT_CONTINUATION, word;
+        uint32_t end = HOTSPOT_CARRIER_WORDS;
+
+        for (uint32_t i = 0; i < HOTSPOT_CARRIER_WORDS && i < end; i++) {
+                heap->slot = first + 8 * i;
                 if (!window_read_word(&step->unwind->window, heap->slot, &word))
                         return false;
                 word = unwind_return_address(word);
-                if (hotspot_is_code(step->process, word))
-                        return hotspot_returns_to(step, word);
+                if (!hotspot_is_code(step->process, word))
+                        continue;
+                if (hotspot_is_entry(step, continuationp) && hotspot_returns_to(step, word))
+                        return true;
+                if (end == HOTSPOT_CARRIER_WORDS)
+                        end = i + HOTSPOT_ENTRY_OLD + 1;
         }
         return false;
 }
@@ -693,12 +719,9 @@ static inline bool hotspot_barrier(const struct hotspot_step *step) {
         heap->n_chunks = 0;
         heap->end = 0;
         heap->result = HOTSPOT_HEAP_READ;
-        if (!hotspot_find_carrier(step))
+        if (!hotspot_find_carrier(step, &continuation))
                 return hotspot_write_barrier(step, 0) && hotspot_end(step, HOTSPOT_END_NO_FRAME);
         if (step->process->chunk_tail &&
-            window_read_word(&step->unwind->window, heap->slot + (int64_t)HOTSPOT_CONTINUATION,
-                             &continuation) &&
-            continuation &&
             hotspot_enter_chunk(step, hotspot_reference(step, continuation + step->process->chunk_tail)))
                 return true;
         return hotspot_skip_heap(step);

@@ -168,11 +168,8 @@ class OtherReleases(hotspot.Hotspot):
 
     def test_frames_in_the_heap_are_read(self):
         """After a thread has come back most of its frames are in the heap: none is missing, none is doubled."""
-        c1_alone = ("-XX:TieredStopAtLevel=1",)
         for java in self.virtual_javas():
-            modes = (), ("-Xint",), ("-XX:+UseSerialGC",), c1_alone
-            # with C1 alone 26's end in the runtime (docs/RUNTIMES.md, what is not done)
-            for options in modes if int(jdks.release(java)) < 26 else modes[:-1]:
+            for options in (), ("-Xint",), ("-XX:+UseSerialGC",), ("-XX:TieredStopAtLevel=1",):
                 with self.subTest(java=java, options=options):
                     seen, depths = self.count_mounted(java, *options)
                     self.assertGreaterEqual(seen["whole"], 0.99 * (seen.total() - seen["unnamed"]))

@@ -317,6 +317,7 @@ static void put_virtual(void) {
         words[2] = at(7);
         words[3] = code(STUBS, 80);
         words[SLOT + HOTSPOT_CONTINUATION / 8] = OBJECTS + CONTINUATION;
+        words[SLOT + (HOTSPOT_CONTINUATION + HOTSPOT_ENTRY_FLAGS) / 8] = 1;
         words[SLOT - 1] = at(900);
         words[SLOT] = code(CALLER, 40);
         words[SLOT + 5] = at(100);
@@ -417,10 +418,43 @@ Test(hotspot, one_frame_stands_for_a_heap_that_cannot_be_read) {
         put_chunk(CHUNK, 20, 20, CHUNK);
         walk_virtual(512);
         is_marked();
-        put_virtual();
-        words[SLOT + HOTSPOT_CONTINUATION / 8] = 0;
+}
+
+static void is_without_carrier(void) {
         walk_virtual(512);
-        is_marked();
+        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "end %u", unwind.end);
+        is_barrier(3, 0);
+        cr_assert_eq(unwind.n_frames, 6);
+}
+
+Test(hotspot, an_old_return_address_on_the_carrier_is_no_frame) {
+        const unsigned entry = SLOT + HOTSPOT_CONTINUATION / 8 - 1;
+
+        put_virtual();
+        words[SLOT - 2] = code(CALLEE, 40);     /* behind the ContinuationEntry */
+        walk_virtual(512);
+        is_carrier(9);
+        put_virtual();
+        for (unsigned i = 4; i < entry; i++)    /* in front of it */
+                words[i] = code(CALLEE, 40);
+        walk_virtual(512);
+        is_carrier(9);
+}
+
+Test(hotspot, a_carrier_counts_only_with_the_entry_of_its_thread) {
+        const unsigned continuation = SLOT + HOTSPOT_CONTINUATION / 8, flags = continuation + 2;
+
+        put_virtual();
+        words[flags] = 1 | 3ull << 32;          /* words of arguments */
+        walk_virtual(512);
+        is_carrier(9);
+        words[flags] = 2;
+        is_without_carrier();
+        words[flags] = 1 | 256ull << 32;
+        is_without_carrier();
+        words[flags] = 1;
+        words[continuation] = 0;
+        is_without_carrier();
 }
 
 Test(hotspot, frames_of_a_chunk_count_only_if_they_end_where_it_says) {
@@ -446,9 +480,6 @@ Test(hotspot, the_cap_holds_in_the_heap) {
                 cr_assert_eq(unwind.n_frames, 3 * depth);
         }
         put_virtual();
-        words[SLOT] = code(CALLER, 60);
-        walk_virtual(512);
-        cr_assert_eq(unwind.end, ABI_STACK_RUNTIME, "no carrier is there");
-        is_barrier(3, 0);
-        cr_assert_eq(unwind.n_frames, 6);
+        words[SLOT] = code(CALLER, 60);         /* behind no call */
+        is_without_carrier();
 }
