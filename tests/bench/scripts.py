@@ -2,22 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """PHP, Ruby and Erlang: what the kernel half takes a sample of theirs, beside one of native code.
 
-usage: tests/bench/scripts.py [--seconds S] [--rounds N] [--only LANGUAGE]… [--oep PROGRAM] [kernel]
+usage: tests/bench/scripts.py [--seconds S] [--rounds N] [--only LANGUAGE]… [--oep PROGRAM] [PART…]
 
     kernel  chains of 30 and of 120 functions, which differ in nothing else: a sample, and a frame more, by
             the kernel's statistics (kernel.bpf_stats_enabled), and the same of 30 native frames, which are
             walked by rows. Programs take turns, and the lowest of each counts
+    programs    Composer beside Excimer, RuboCop beside StackProf, as test-long-scripts.py has them: how far
+            shares of the 20 functions on most stacks are off those of that profiler, in the same process
 
---oep: the same of opentelemetry-ebpf-profiler, of the whole machine, in the same turns. What it takes while
-the program stands still is not counted, so a busy machine blurs this figure. Its samples are those that have
-a frame of the language: a `–` says that it has named none.
+--oep: the same of opentelemetry-ebpf-profiler, of the whole machine: of `kernel` in the same turns, of
+`programs` in the same run. What it takes while the program of `kernel` stands still is not counted, so a busy
+machine blurs this figure. Its samples are those that have a frame of the language: a `–` says that it has
+named none.
 
 Programs are this machine's; --program LANGUAGE=PATH is another one. Needs root.
 """
+import importlib
 import os
 import pathlib
 import shutil
 import signal
+import sys
 import time
 
 import bench
@@ -180,6 +185,58 @@ def kernel(options):
                 ["code", "frames", "µs a sample", "of a native one", "ns a frame more", "OEP, µs a sample"], rows)
 
 
+def beside(options):
+    """The class of test-long-scripts.py, which samples a program with OEP, too, and its rows of the table."""
+    sys.path.append(str(tap.SOURCE_DIR / "tests/integration/host/runtime"))
+    long_scripts = importlib.import_module("test-long-scripts")
+    rows = []
+
+    class Beside(long_scripts.Scripts):
+        def recorded(self, *arguments, **more):
+            b = bench.Bench()
+            self.addCleanup(b.close)
+            self.tool = bench.Oep(b, options.oep, HZ // 2) if options.oep else None
+            time.sleep(bench.SETTLE_S if self.tool else 0)
+            return super().recorded(*arguments, **more)
+
+        def samples_of(self, *arguments, **more):
+            samples = super().samples_of(*arguments, **more)
+            self.peers = []
+            if self.tool:
+                self.tool.stop()
+                self.peers = [s for s in self.tool.all_samples()
+                              if s.resource.get("process.pid") == samples[0].resource["process.pid"]]
+            return samples
+
+        def of_peers(self, what, names):
+            if what == "Composer":
+                on, _, n = self.of_php(self.peers)
+                return {name: on[name] for name in names}, n
+            return self.of_ruby(self.peers, lambda f: long_scripts.plain(f.name) == "work")
+
+        def compare(self, what, ours, n_ours, theirs, n_theirs):
+            """Nothing is asserted here: the table has it."""
+            for tool, (on, n) in {"spanprof": (ours, n_ours), "OEP": self.of_peers(what, ours)}.items():
+                if n:
+                    off = long_scripts.points_off(on, n, theirs, n_theirs)
+                    name, (points, our, their) = next(iter(off.items()))
+                    rows.append([what, tool, n, n_theirs, f"{points:.2f}", f"{name}: {our:.1f} %, {their:.1f} %"])
+                elif tool == "spanprof" or self.tool:
+                    rows.append([what, tool, n, n_theirs, "–", f"of {len(self.peers)} samples none in the work"])
+
+    return Beside, rows
+
+
+def programs_beside(options):
+    case, rows = beside(options)
+    tests = {"php": "test_composers_map_of_classes", "ruby": "test_rubocop"}
+    for language, name in tests.items():
+        if not options.only or language in options.only:
+            case(name).debug()
+    bench.table("Shares of the 20 functions on most stacks, off the language's own profiler",
+                ["program", "of", "samples", "of that profiler", "points at most", "where"], rows)
+
+
 def add_options(parser):
     parser.add_argument("--seconds", type=float, default=8, help="of each measurement")
     parser.add_argument("--settle", type=float, default=3, help="seconds until rows and names are there")
@@ -192,4 +249,4 @@ def add_options(parser):
 
 if __name__ == "__main__":
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, Linux {os.uname().release}")
-    bench.main(__doc__, {"kernel": kernel}, add_options)
+    bench.main(__doc__, {"kernel": kernel, "programs": programs_beside}, add_options)

@@ -46,6 +46,23 @@ def top(shares):
     return sorted(shares, key=shares.get, reverse=True)[:COMMON]
 
 
+def points_off(ours, n_ours, theirs, n_theirs):
+    """Of both top lists: {function: (difference, share of ours, of theirs)}, in points, the worst one first."""
+    shares = [{name: 100 * n / total for name, n in counts.items()}
+              for counts, total in ((ours, n_ours), (theirs, n_theirs))]
+    names = {name: [some.get(name, 0) for some in shares] for name in {*top(shares[0]), *top(shares[1])}}
+    off = {name: (abs(our - their), our, their) for name, (our, their) in names.items()}
+    return dict(sorted(off.items(), key=lambda one: -one[1][0]))
+
+
+def plain(name):
+    return re.sub(r"^((block (\(\d+ levels\) )?|rescue |ensure )in )*(.*[#.])?", "", name)
+
+
+def is_of_gems(path):
+    return "/gems/" in path or "/vendor_ruby/" in path
+
+
 class Scripts(session.NamingCase):
     def setUp(self):
         super().setUp()
@@ -71,16 +88,12 @@ class Scripts(session.NamingCase):
 
     def compare(self, what, ours, n_ours, theirs, n_theirs):
         """Functions, and on how many stacks each is."""
-        shares = [{name: 100 * n / total for name, n in counts.items()}
-                  for counts, total in ((ours, n_ours), (theirs, n_theirs))]
-        off = {name: abs(shares[0].get(name, 0) - shares[1].get(name, 0))
-               for name in {*top(shares[0]), *top(shares[1])}}
+        off = points_off(ours, n_ours, theirs, n_theirs)
         print(f"# {what}: {n_ours} samples of ours, {n_theirs} of theirs", flush=True)
-        for name in sorted(off, key=off.get, reverse=True)[:4]:
-            print(f"# {what}: {name}: ours {shares[0].get(name, 0):.2f} %, theirs {shares[1].get(name, 0):.2f} %",
-                  flush=True)
+        for name, (_, our, their) in itertools.islice(off.items(), 4):
+            print(f"# {what}: {name}: ours {our:.2f} %, theirs {their:.2f} %", flush=True)
         self.assertGreaterEqual(n_theirs, THEIRS)
-        self.assertLessEqual(max(off.values()), POINTS)
+        self.assertLessEqual(max(difference for difference, _, _ in off.values()), POINTS)
 
     def recorded(self, command, **options):
         out = self.directory() / "out.pb"
@@ -155,6 +168,19 @@ class Scripts(session.NamingCase):
 
     # ---- PHP ----
 
+    @staticmethod
+    def of_php(samples):
+        """Functions on stacks in `work`, on how many each is, and is innermost; and how many stacks."""
+        on, last, n = collections.Counter(), collections.Counter(), 0
+        for sample in samples:
+            # functions of C have no file
+            names = [f.name for f in sample.frames if f.type == "php" and f.file]
+            if "work" in names:
+                n += sample.value
+                last[names[0]] += sample.value
+                on.update({name: sample.value for name in names})
+        return on, last, n
+
     def beside_excimer(self, what, victim, *arguments):
         """Excimer tells a tick, as one in C code, when the next function is called, and with that function.
         So functions are compared that call others for most of their time."""
@@ -168,18 +194,13 @@ class Scripts(session.NamingCase):
         recorded = self.recorded([php, *options, VICTIMS / "php" / victim, *arguments, said],
                                  env={**os.environ, "LD_LIBRARY_PATH": str(libraries)})
         samples = self.samples_of(what, recorded, "php", "main")
-        ours, last, theirs = collections.Counter(), collections.Counter(), collections.Counter()
-        # functions of C have no file
-        stacks = [([f.name for f in s.frames if f.type == "php" and f.file], s.value) for s in samples]
-        stacks = [(names, n) for names, n in stacks if "work" in names]
-        for names, n in stacks:
-            last[names[0]] += n
-            ours.update({name: n for name in names})
+        ours, last, n_ours = self.of_php(samples)
+        theirs = collections.Counter()
         lines = [line.rsplit(" ", 1) for line in said.read_text().splitlines()]
         for stack, n in lines:
             theirs.update({name: int(n) for name in stack.split(";")})
         callers = {name for name in ours if "::" in name and last[name] < 0.5 * ours[name]}
-        self.compare(what, {name: ours[name] for name in callers}, sum(n for _, n in stacks),
+        self.compare(what, {name: ours[name] for name in callers}, n_ours,
                      {name: theirs[name] for name in callers}, sum(int(n) for _, n in lines))
 
     def test_composers_map_of_classes(self):
@@ -282,27 +303,28 @@ class Scripts(session.NamingCase):
 
     # ---- Ruby ----
 
+    @staticmethod
+    def of_ruby(samples, is_work):
+        """Methods of gems on stacks in work, on how many each is; and how many stacks."""
+        stacks = [s for s in samples if any(f.type == "ruby" and is_work(f) for f in s.frames) and
+                  not any(f.name == "(gc)" for f in s.frames)]
+        on = collections.Counter()
+        for sample in stacks:
+            on.update({(plain(f.name), pathlib.Path(f.file).name) for f in sample.frames
+                       if f.type == "ruby" and is_of_gems(f.file or "")})
+        return on, len(stacks)
+
     def beside_stackprof(self, what, said, samples, is_work):
         """StackProf counts blocks as the method that they are in, and no stack while the collector runs.
         Classes are not read before Ruby 3.2: methods are told by their names and files."""
-        def plain(name):
-            return re.sub(r"^((block (\(\d+ levels\) )?|rescue |ensure )in )*(.*[#.])?", "", name)
-
-        def is_of_gems(path):
-            return "/gems/" in path or "/vendor_ruby/" in path
-
-        ours, theirs = collections.Counter(), collections.Counter()
-        stacks = [s for s in samples if any(f.type == "ruby" and is_work(f) for f in s.frames) and
-                  not any(f.name == "(gc)" for f in s.frames)]
-        for sample in stacks:
-            ours.update({(plain(f.name), pathlib.Path(f.file).name) for f in sample.frames
-                         if f.type == "ruby" and is_of_gems(f.file or "")})
+        ours, n_ours = self.of_ruby(samples, is_work)
+        theirs = collections.Counter()
         total, *lines = said.read_text().splitlines()
         for n, name, path in (line.split("\t") for line in lines):
             if is_of_gems(path):
                 key = plain(name), pathlib.Path(path).name
                 theirs[key] = max(theirs[key], int(n))
-        self.compare(what, ours, len(stacks), theirs, int(total))
+        self.compare(what, ours, n_ours, theirs, int(total))
 
     def ruby(self, victim, *arguments):
         return self.recorded([tap.need_tool("ruby"), VICTIMS / "ruby" / victim, *arguments],
