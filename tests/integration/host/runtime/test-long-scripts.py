@@ -334,7 +334,7 @@ class Scripts(session.NamingCase):
         said = self.directory() / "stackprof"
         gems = self.root / "usr/share/rubygems-integration/all/gems"
         files = [next(gems.glob(f"{name}-*")) for name in ("rubocop-ast", "parallel", "rainbow", "ast")]
-        samples = self.samples_of("RuboCop", self.ruby("victim-rubocop.rb", said, *files), "ruby")
+        samples = self.samples_of("RuboCop", self.ruby("victim-rubocop.rb", said, 4, *files), "ruby")
         self.beside_stackprof("RuboCop", said, samples, lambda frame: frame.name == "work")
 
     def test_sinatra_under_puma(self):
