@@ -30,7 +30,7 @@ public class VictimHandover {
 
     static void keepTill() throws InterruptedException {
         till.lock();
-        Thread.sleep(keptMs);
+        Thread.sleep(keptMs * 2 / 3);   // in step with keepCart, both would be free at once, and nobody waits
         till.unlock();
         Thread.sleep(FREE_MS);
     }
