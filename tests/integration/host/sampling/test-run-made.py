@@ -37,7 +37,9 @@ class Made(session.NamingCase):
                   for sample in samples]
         n_libc = next((len(names) - names.index("main") - 1 for names in stacks if "main" in names), 0)
         found = collections.Counter()
-        first = next((i for i, names in enumerate(stacks) if len(names) > 1), 0) if once_read else 0
+        # in main, before it works, a stack is whole without anything that is read
+        first = next((i for i, names in enumerate(stacks)
+                      if names[:2] in (["made_hot", "made_mid"], [None, None])), 0) if once_read else 0
         for sample, names in list(zip(samples, stacks))[first:]:
             why = sample.attributes.get(TRUNCATED)
             found[tuple(names if why else names[:len(names) - n_libc]), why] += 1
