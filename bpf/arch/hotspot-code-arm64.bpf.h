@@ -34,8 +34,6 @@ enum {
         HOTSPOT_KEPT_SENDER = 3,        /* x19: the caller's sp, until the frame has it (keeps_sender) */
         HOTSPOT_KEPT_BCP = 6,           /* x22: bcp while templates run */
         HOTSPOT_KEPT_THREAD = 12,       /* x28: the JavaThread, while code of Java runs */
-        /* from the return address of enterSpecial: the Continuation; its ContinuationEntry has 64 bytes */
-        HOTSPOT_CONTINUATION = -64,
 };
 
 /* Where the caller's frame begins, seen from sp. */

@@ -30,7 +30,6 @@ enum {
         HOTSPOT_KEPT_SENDER = 13,
         HOTSPOT_KEPT_BCP = 13,
         HOTSPOT_KEPT_THREAD = 15,       /* r15: the JavaThread, while code of Java runs */
-        HOTSPOT_CONTINUATION = -56,     /* from the return address of enterSpecial (ContinuationEntry) */
 };
 
 /* Where the caller's frame begins, seen from rsp. */

@@ -59,8 +59,10 @@ enum {
         HOTSPOT_LINK = -16,
         /* words on a carrier from a virtual thread's last frame to the ContinuationEntry: arguments */
         HOTSPOT_CARRIER_WORDS = 16,
+        /* from the return address of enterSpecial: the Continuation (continuationEntry.hpp) */
+        HOTSPOT_CONTINUATION = -56,
         /* a ContinuationEntry: bytes before its Continuation, and from there to two numbers */
-        HOTSPOT_ENTRY_BEFORE = 8,
+        HOTSPOT_ENTRY_BEFORE = 16,
         HOTSPOT_ENTRY_FLAGS = 16,
         HOTSPOT_ENTRY_OLD = 2,          /* words from the one that nobody writes to the return address */
         HOTSPOT_MAX_ARGUMENTS = 255,    /* words of a method */

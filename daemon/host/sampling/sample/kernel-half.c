@@ -30,7 +30,7 @@ enum {
         MIN_RING_BYTES = 128 << 10,     /* a dozen of the longest records */
         MAX_RING_BYTES = 64 << 20,
         FAULT_BUDGET = 10,              /* samples of page faults at most, for each tick of the clock */
-        ALLOC_RING_BYTES = 512 << 10,   /* what a process may tell at the end of a second, and of the next at once */
+        ALLOC_RING_BYTES = 512 << 10,   /* allocations and frees that a process may tell of in two seconds */
         MEAN_RECORD_BYTES = 1024,       /* about 110 frames: deep for native code, usual for managed */
         /* 2,340 notices: as many as a CPU can post by fork, exec and exit in half a second */
         NOTICE_RING_BYTES_PER_CPU = 128 << 10,

@@ -428,7 +428,7 @@ static void is_without_carrier(void) {
 }
 
 Test(hotspot, an_old_return_address_on_the_carrier_is_no_frame) {
-        const unsigned entry = SLOT + HOTSPOT_CONTINUATION / 8 - 1;
+        const unsigned entry = SLOT + HOTSPOT_CONTINUATION / 8 - 2;
 
         put_virtual();
         words[SLOT - 2] = code(CALLEE, 40);     /* behind the ContinuationEntry */
