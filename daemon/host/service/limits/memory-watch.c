@@ -202,8 +202,10 @@ static void look_for_outs(const MemoryWatch *watch, Group *group) {
         if (n > group->n_outs)
                 tell(watch, group, MEMORY_SIGHT_OUT);
         /* who grows now has begun after that; fewer are those of another group of this name */
-        if (n != group->n_outs)
+        if (n != group->n_outs) {
                 group->fast_ns = 0;
+                group->whole = group->set = (Growth){ 0 };
+        }
         group->n_outs = n;
 }
 

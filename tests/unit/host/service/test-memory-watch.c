@@ -268,6 +268,20 @@ Test(memory_watch, who_begins_after_a_kill_is_told_to_grow_within_the_minute) {
         cr_assert_eq(n_fast[1], 3);
 }
 
+Test(memory_watch, what_had_grown_before_a_kill_is_no_forecast_after_it) {
+        grow(200, 100, 0, 1900);
+        cr_assert_eq(n_fast[1], 1);
+        put("cg/a/memory.events", "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n");
+        use("cg/a", 400, 0);
+        look();
+        cr_assert_eq(n_out[1], 1);
+        use("cg/a", 300, 0);
+        look();
+        cr_assert_eq(n_fast[1], 1);
+        grow(260, 100, 0, 1900);
+        cr_assert_eq(n_fast[1], 2);
+}
+
 Test(memory_watch, a_group_without_programs_is_not_asked) {
         cr_assert_eq(look(), 1000);
         memory_watch_begin(watch);
