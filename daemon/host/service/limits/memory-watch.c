@@ -26,6 +26,9 @@
  * files is asked for from 80 % on, and where the whole grows so fast. The two are not of one moment. So a set
  * has bounds, and what grows is the least that they allow: reading files makes no set grow.
  *
+ * The kernel's sums are late by up to half a MiB for each CPU, which is taken off what has grown. With many
+ * CPUs that is more than grows in half a second: then the older look stays, for five seconds at most.
+ *
  * Where the limit is met after all, that is told, too: mostly a part of the memory is still there.
  */
 #include "host/service/limits/memory-watch.h"
@@ -56,6 +59,7 @@ enum {
 #define CLOSE_PACE_NS (10 * NS_PER_MS)
 #define GROWTH_NS (500 * NS_PER_MS)             /* between the two looks of a forecast, at least */
 #define AHEAD_NS (10 * NS_PER_SEC)
+#define HIDDEN_NS (5 * NS_PER_SEC)              /* growth by no more than the slack in that time is none */
 #define FAST_NS (60 * NS_PER_SEC)               /* between two times that a group is told to grow fast */
 
 /* Bytes at a time, which are within bounds. */
@@ -209,21 +213,35 @@ static void look_for_outs(const MemoryWatch *watch, Group *group) {
         group->n_outs = n;
 }
 
-/* A forecast from the last reading and this one, once they are far enough from each other. */
+/* Whether it has the limit within AHEAD_NS, if it has grown by so much in @past_ns. */
+static bool will_pass(const MemoryGroup *memory, uint64_t bytes, uint64_t grown, uint64_t past_ns) {
+        return grown &&
+                (double)bytes + (double)grown * AHEAD_NS / (double)past_ns >= (double)memory->limit_bytes;
+}
+
+/*
+ * A forecast from an older reading and this one, once they are far enough from each other. The older one
+ * stays, and so does the last forecast, while bounds and slack alone decide.
+ */
 static void growth_take(Growth *growth, const MemoryWatch *watch, const MemoryGroup *memory,
                         const Reading *reading) {
-        uint64_t past_ns = reading->at_ns - growth->since.at_ns, grown;
+        const Reading *since = &growth->since;
+        uint64_t past_ns = reading->at_ns - since->at_ns, least, most;
+        bool is_fast;
 
-        if (growth->since.at_ns && past_ns < GROWTH_NS)
+        if (!since->at_ns) {
+                growth->since = *reading;
                 return;
-        if (growth->since.at_ns) {
-                grown = reading->low - MIN(reading->low, growth->since.high + watch->slack_bytes);
-                growth->is_known = true;
-                growth->is_fast = grown &&
-                        (double)reading->low + (double)grown * AHEAD_NS / (double)past_ns >=
-                                (double)memory->limit_bytes;
         }
-        growth->since = *reading;
+        if (past_ns < GROWTH_NS)
+                return;
+        least = reading->low - MIN(reading->low, since->high + watch->slack_bytes);
+        most = reading->high + watch->slack_bytes - MIN(reading->high, since->low);
+        is_fast = will_pass(memory, reading->low, least, past_ns);
+        if (!is_fast && reading->high > since->high && past_ns < HIDDEN_NS &&
+            will_pass(memory, reading->high, most, past_ns))
+                return;
+        *growth = (Growth){ .since = *reading, .is_known = true, .is_fast = is_fast };
 }
 
 static bool is_fast(const Group *group) {

@@ -217,10 +217,24 @@ Test(memory_watch, what_cpus_hide_is_no_growth) {
         memory_watch_free(watch);
         cr_assert_eq(memory_watch_new(&watch, 64, tell, NULL), 0);
         add_all();
-        grow(300, 50, 0, 1500);
-        cr_assert_eq(n_fast[1], 0);
-        grow(300, 100, 0, 1500);
+        grow(412, 0, 0, 1000);
+        grow(443, 0, 0, 6000);
+        cr_assert_eq(n_fast[1] + n_near[1], 0);
+        grow(300, 6, 0, 10000);
+        cr_assert_eq(n_fast[1] + n_near[1], 0);
+}
+
+Test(memory_watch, what_grows_by_more_than_cpus_hide_is_told) {
+        memory_watch_free(watch);
+        cr_assert_eq(memory_watch_new(&watch, 64, tell, NULL), 0);
+        add_all();
+        grow(280, 50, 0, 3000);
         cr_assert_eq(n_fast[1], 1);
+        cr_assert_eq(n_near[1], 0);
+        /* and no more once it rests */
+        grow(430, 0, 0, 6000);
+        grow(100, 0, 0, 2000);
+        cr_assert_eq(look(), 1000);
 }
 
 Test(memory_watch, what_grows_below_half_of_the_limit_is_not_told) {
