@@ -14,6 +14,14 @@
 #define PERIOD_NS (60 * NS_PER_SEC)
 #define SHARE_NS (50 * NS_PER_MS)
 
+bool haste_wish(HasteWish *wish, const char *reason, unsigned weight, uint64_t now_ns) {
+        if (wish->reason ? weight < wish->weight : !minute_limit(&wish->made, HASTE_WISHES, now_ns))
+                return wish->reason;
+        wish->reason = reason;
+        wish->weight = weight;
+        return true;
+}
+
 void haste_deinit(Haste *haste) {
         shares_deinit(&haste->shares);
 }

@@ -12,14 +12,28 @@
 #include <stdint.h>
 
 #include "core/base/data/shares.h"
+#include "core/base/util/minute-limit.h"
 
-enum { HASTE_SHARES = 32 };
+enum {
+        HASTE_SHARES = 32,
+        HASTE_WISHES = 4,               /* wishes for a program in a minute */
+};
 
 /* All zeros is one. */
 typedef struct Haste {
         Shares shares;
         uint64_t begin_ns;              /* MONOTONIC, of the minute */
 } Haste;
+
+/* Wish for a look at a program, which has not begun yet. All zeros is none. */
+typedef struct HasteWish {
+        const char *reason;             /* NULL = there is none */
+        unsigned weight;                /* weight of that reason */
+        MinuteLimit made;
+} HasteWish;
+
+/* Where there is a wish, the heavier reason is kept. Return: whether there is one. */
+bool haste_wish(HasteWish *wish, const char *reason, unsigned weight, uint64_t now_ns);
 
 void haste_deinit(Haste *haste);
 

@@ -48,7 +48,6 @@
 enum {
         CPU_PART = 50,                  /* looks have one of so many parts of a CPU */
         WORDS_IN_A_MINUTE = 10,         /* lines of the log, about programs without a profile */
-        HURRIES_IN_A_MINUTE = 4,        /* looks at one program that are hurried */
 };
 
 /* A program with Go in it. */
@@ -59,8 +58,7 @@ typedef struct Heaped {
         HeapSince since;
         bool has_since;                 /* `since` is of since_ns, and not unknown */
         uint64_t since_ns, due_ns;      /* MONOTONIC; due_ns: next look */
-        const char *reason;             /* a look is to be hurried for it; NULL = none is */
-        MinuteLimit hurries;
+        HasteWish wish;
         bool is_in_window;              /* in the open one */
         bool is_seen, was_said;         /* in the last pass; why it has no profile */
 } Heaped;
@@ -401,10 +399,10 @@ static Heaped *find_hurried(Heaps *heaps, uint64_t now_ns) {
         for (uint32_t i = 0; i < heaps->n; i++) {
                 Heaped *heaped = &heaps->items[i];
 
-                if (!heaped->reason)
+                if (!heaped->wish.reason)
                         continue;
                 if (!has_place(heaps, heaped) || !may_hurry(heaps, heaped))
-                        heaped->reason = NULL;
+                        heaped->wish.reason = NULL;
                 else if (!best || goes_before(heaped, best))
                         best = heaped;
         }
@@ -448,7 +446,7 @@ static int new_look(Heaps *heaps, const Heaped *heaped, Look **lookp) {
         look->zygotes = zygotes_ref(heaps->config.zygotes);
         look->pid = heaped->pid;
         look->generation = heaped->generation;
-        look->reason = heaped->reason;
+        look->reason = heaped->wish.reason;
         look->owner = *share_owner(heaped->share);
         *lookp = look;
         return 0;
@@ -456,22 +454,22 @@ static int new_look(Heaps *heaps, const Heaped *heaped, Look **lookp) {
 
 static int ask(Heaps *heaps, Heaped *heaped, uint64_t now_ns) {
         Look *look = NULL;
-        int r = heaped->reason ? haste_look(&heaps->haste, share_owner(heaped->share)) : 0;
+        int r = heaped->wish.reason ? haste_look(&heaps->haste, share_owner(heaped->share)) : 0;
 
         if (r)
                 return error_fold(r);
-        stat_add(COUNTER_GO_HEAPS_HURRIED, heaped->reason != NULL);
+        stat_add(COUNTER_GO_HEAPS_HURRIED, heaped->wish.reason != NULL);
         r = new_look(heaps, heaped, &look);
         share_take_turn(&heaps->shares, heaped->share);
         heaped->due_ns = now_ns + heaps->config.period_ns;
         if (!r) {
                 r = worker_push(heaps->worker, &look->job);
                 heaps->is_asked = !r;
-                heaps->is_asked_in_haste = !r && heaped->reason;
+                heaps->is_asked_in_haste = !r && heaped->wish.reason;
                 if (r)
                         free_look(look);
         }
-        heaped->reason = NULL;
+        heaped->wish.reason = NULL;
         if (r > 0)
                 stat_add(COUNTER_GO_HEAPS_UNREADABLE, 1);
         return r < 0 ? error_fold(r) : 0;
@@ -501,21 +499,19 @@ int heaps_second(Heaps *heaps) {
 
 /* ---- looks that are hurried ---- */
 
-void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason) {
+void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason, unsigned weight) {
         Heaped *heaped = find(heaps, generation);
         uint64_t now_ns = clock_monotonic_ns();
 
-        if (!heaped || heaped->due_ns == NEVER_NS || heaped->reason)
+        if (!heaped || heaped->due_ns == NEVER_NS)
                 return;
-        if (minute_limit(&heaped->hurries, HURRIES_IN_A_MINUTE, now_ns))
-                heaped->reason = reason;
-        else
+        if (!haste_wish(&heaped->wish, reason, weight, now_ns))
                 stat_add(COUNTER_GO_HEAPS_NOT_HURRIED, 1);
 }
 
 bool heaps_is_hurried(const Heaps *heaps) {
         for (uint32_t i = 0; i < heaps->n; i++)
-                if (heaps->items[i].reason)
+                if (heaps->items[i].wish.reason)
                         return true;
         return heaps->is_asked_in_haste;
 }

@@ -39,9 +39,10 @@ int heaps_second(Heaps *heaps);
 
 /*
  * Looks at a program as soon as possible, for @reason, a constant that goes with the samples. @generation: of
- * a process. A few times in a minute; what is more is counted.
+ * a process. A few times in a minute; what is more is counted. @weight: a look that has not begun yet is for
+ * the reason that has most of it.
  */
-void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason);
+void heaps_hurry(Heaps *heaps, uint64_t generation, const char *reason, unsigned weight);
 
 /* Whether such a look is under way or has to come: call heaps_step() again and again. */
 bool heaps_is_hurried(const Heaps *heaps);

@@ -18,9 +18,10 @@ typedef struct MemoryWatch MemoryWatch;
 
 enum { MEMORY_WATCH_MAX_GROUPS = 256 };
 
+/* Sights in the order of how soon their programs may end. */
 enum memory_sight {
-        MEMORY_SIGHT_NEAR,              /* the working set has passed nine tenths of the limit */
-        MEMORY_SIGHT_FAST,              /* … half of it, and will pass the limit in ten seconds */
+        MEMORY_SIGHT_FAST,              /* the working set is above half of the limit, and at it in 10 s */
+        MEMORY_SIGHT_NEAR,              /* … has passed nine tenths of it */
         MEMORY_SIGHT_OUT,               /* the limit was met, and nothing could be freed */
 };
 

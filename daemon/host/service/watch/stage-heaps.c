@@ -42,7 +42,7 @@ static void on_sight(void *userdata, uint64_t program, enum memory_sight sight) 
         };
         Daemon *daemon = userdata;
 
-        heaps_hurry(daemon->stages.heaps, program, reasons[sight]);
+        heaps_hurry(daemon->stages.heaps, program, reasons[sight], sight);
 }
 
 typedef struct Telling {

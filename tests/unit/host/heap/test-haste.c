@@ -67,3 +67,34 @@ Test(haste, a_minute_has_all_again) {
         haste_begin(&haste, BEGIN_NS + 60 * NS_PER_SEC);
         cr_assert(look(1, 1, 1));
 }
+
+Test(haste, the_heaviest_reason_counts_until_the_look_begins) {
+        HasteWish wish = { 0 };
+
+        cr_assert(haste_wish(&wish, "fast", 0, BEGIN_NS));
+        cr_assert(haste_wish(&wish, "near", 1, BEGIN_NS));
+        cr_assert_str_eq(wish.reason, "near");
+        cr_assert(haste_wish(&wish, "fast", 0, BEGIN_NS));
+        cr_assert_str_eq(wish.reason, "near");
+        cr_assert(haste_wish(&wish, "out", 2, BEGIN_NS));
+        cr_assert_str_eq(wish.reason, "out");
+        /* the look begins: what comes now is one for itself */
+        wish.reason = NULL;
+        cr_assert(haste_wish(&wish, "fast", 0, BEGIN_NS));
+        cr_assert_str_eq(wish.reason, "fast");
+}
+
+Test(haste, a_program_has_a_few_looks_in_a_minute) {
+        HasteWish wish = { 0 };
+
+        for (unsigned i = 0; i < HASTE_WISHES; i++) {
+                wish.reason = NULL;
+                cr_assert(haste_wish(&wish, "fast", 0, BEGIN_NS), "%u", i);
+                /* more of them before the look are none */
+                cr_assert(haste_wish(&wish, "near", 1, BEGIN_NS));
+        }
+        wish.reason = NULL;
+        cr_assert_not(haste_wish(&wish, "out", 2, BEGIN_NS));
+        cr_assert_null(wish.reason);
+        cr_assert(haste_wish(&wish, "near", 1, BEGIN_NS + 60 * NS_PER_SEC));
+}
