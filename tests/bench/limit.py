@@ -149,7 +149,10 @@ def one_kill(pictures, rate):
         group = Group(b, "kill")
         child = begin_go(b, group, pictures.program)
         tell(child, f"leak {rate}")
-        child.process.wait()
+        try:
+            child.process.wait(3 * (MEMORY >> 20) / rate + 30)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"limit.py: no kill at {rate} MiB/s: is there swap? The group's limit does not bound it")
         end = time.time()
         if not group.n_killed():
             sys.exit(f"limit.py: the program ended without a kill: {child.err}")
