@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Java: how right stacks are, beside async-profiler and perf with a map; what many JVMs cost.
+"""Java: how right stacks are, beside async-profiler, OEP and perf with a map; what many JVMs cost.
 
-usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--async LIBRARY] [PART…]
+usage: tests/bench/runtimes.py [--seconds N] [--jvms N,…] [--java PATH]… [--python PATH]… [--async LIBRARY]
+                               [--oep PROGRAM] [PART…]
 
     right   tests/victims/java/VictimJavaBusy.java: of all samples that `main` is in, the share with a whole chain
             of calls, and what the others are (below). Profilers take turns
     whole   the same of `spanprof record` at 1,999 Hz, until --samples are there, --rounds times for each
             --java (this machine's, PyPI's, and Debian's 8, 26 and 27); how many samples of that thread
-            are without `main`. With --async that profiler follows, in the same process
+            are without `main`. With --async that profiler follows, in the same process. With --oep
+            opentelemetry-ebpf-profiler takes turns with ours, in the same process at the same rate, and
+            releases of --python (this machine's) follow: victim-python.py, of the thread that `main` is in
     leaves  what is said of a pc of compiled code between two descriptions, beside what a second JVM with
             DebugNonSafepoints knows of the same code (java_leaves.py): % of --rounds turns of --seconds, for
             each --java and --collector, of VictimJavaMix.java and VictimJavaBusy.java (--victim). Needs perf.
@@ -41,12 +44,14 @@ early, by their innermost frame:
     unnamed   anywhere a frame of Java has no name
     wrong     methods in an order that the source does not have
 
-Some of them are right: the program was there. Nothing says of which, so all count as missed.
+Some of them are right: the program was there. Nothing says of which, so all count as missed. `of all` is
+what is whole of the thread's samples with those that are without `main`.
 """
 import collections
 import contextlib
 import importlib
 import itertools
+import operator
 import os
 import pathlib
 import re
@@ -63,9 +68,11 @@ oracle.enter()
 
 import jdks
 import otlp_read
+import pythons
 import tap
 
 hotspot = importlib.import_module("test-run-hotspot")
+python_victim = importlib.import_module("test-run-python")
 CHAIN_HZ = 499
 LEAF_HZ = 1999
 SMALL = ["-Xmx16m", "-Xss256k", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
@@ -121,15 +128,21 @@ def by_async(b, options, child, seconds):
 UNNAMED = "(no name)"
 
 
+# OEP says `int Class.method(int)`
+SIGNATURE = re.compile(r"^\S+ ([\w.$/+<>-]+)\(.*\)$")
+
+
 def names_of(sample):
     """The outermost first, down to the program's own code; those of the kernel are left out."""
-    return tuple(frame.name or (UNNAMED if frame.type in ("jvm", "unknown") else "native")
+    return tuple(SIGNATURE.sub(r"\1", frame.name) if frame.name and frame.type == "jvm" else
+                 frame.name or (UNNAMED if frame.type in ("jvm", "unknown") else "native")
                  for frame in reversed(sample.frames) if frame.type != "kernel")
 
 
-def recorded(b, child, seconds):
+def recorded(b, child, seconds, *more):
     path = b.directory() / "out.pb"
-    tool = b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", CHAIN_HZ, "-d", f"{seconds:.0f}s", "-o", path])
+    tool = b.spawn([tap.SPANPROF, "record", "--pid", child.pid, "-F", CHAIN_HZ, "-d", f"{seconds:.0f}s", "-o", path,
+                    *more])
     tool.wait(patience=seconds + 60)
     return list(otlp_read.samples(path))
 
@@ -242,35 +255,97 @@ def right(options):
                 ["JDK", "mode", "profiler", "samples", "own", "whole", *MISSES], rows)
 
 
+def kind_of_java(sample):
+    return kind_of(names_of(sample))
+
+
+def kind_of_python(sample):
+    """The same of victim-python.py, whose chains show no native frames."""
+    own = python_victim.own(sample)
+    names = python_victim.chain_of(own) if own else []
+    if "main" not in names:
+        return None
+    if any(f.type == "unknown" or f.type == "cpython" and not f.name for f in sample.frames):
+        return "unnamed"
+    if not python_victim.is_at_work(sample):
+        return "library"
+    said = python_victim.verdict(names)
+    return "runner" if names == ["main"] else "own" if said == "inner" else said
+
+
+def judge_thread(samples, kind_of_sample):
+    """(kinds, misses as judge() says, samples of the thread without `main` by their mark)."""
+    seen, missed, others = (collections.Counter() for _ in range(3))
+    kinds = [(sample, kind_of_sample(sample)) for sample in samples]
+    threads = {sample.thread_id for sample, kind in kinds if kind}
+    for sample, kind in kinds:
+        if kind:
+            seen[kind] += sample.value
+            if kind != "whole":
+                missed[kind, names_of(sample)[-2:]] += sample.value
+        elif sample.thread_id in threads:
+            others[sample.attributes.get("profile.stack.truncated", "no mark")] += sample.value
+    return seen, missed, others
+
+
+def whole_by_us(b, options, child, kind_of_sample):
+    told = tuple(collections.Counter() for _ in range(3))
+    while told[0].total() < options.samples:
+        found = recorded(b, child, options.seconds, "--depth", "1024")
+        told = tuple(map(operator.add, told, judge_thread(found, kind_of_sample)))
+    return told
+
+
+def whole_by_oep(_, options, child, kind_of_sample):
+    """As many samples as a thread has that always runs. It samples the whole machine; others' are left out."""
+    with bench.Bench() as b:
+        tool = bench.Oep(b, options.oep, CHAIN_HZ)
+        time.sleep(bench.SETTLE_S)
+        begin = time.time_ns()
+        time.sleep(max(options.seconds, options.samples / CHAIN_HZ))
+        end = time.time_ns()
+        tool.stop()
+        return judge_thread([s for s in tool.all_samples() if begin <= s.time_ns < end and
+                             int(s.resource.get("process.pid", 0)) == child.pid], kind_of_sample)
+
+
+def programs_of(options, directory):
+    """[(release, what starts its victim, what judges a sample of it)]."""
+    javas = [] if options.python and not options.java else javas_of(options)
+    found = options.python or (pythons.here().values() if options.oep and not options.java else ())
+
+    def start_python(b, python):
+        child = b.spawn([python, python_victim.SOURCE], stdin=subprocess.PIPE)
+        child.wait_for("ready")
+        return child
+
+    return [*((f"JDK {jdks.release(java)}", lambda b, java=java: start(b, java, directory), kind_of_java)
+              for java in javas),
+            *((f"Python {'.'.join(map(str, pythons.version(python)))}",
+               lambda b, python=python: start_python(b, python), kind_of_python) for python in found)]
+
+
 def whole(options):
     global CHAIN_HZ
     rows, CHAIN_HZ = [], 1999
+    tools = {"spanprof": whole_by_us, **({bench.Oep.name: whole_by_oep} if options.oep else {})}
     with bench.Bench() as outer:
-        directory = classes(outer)
-        for java in javas_of(options):
+        for name, start_victim, kind_of_sample in programs_of(options, classes(outer)):
             for number in range(options.rounds):
-                seen, missed, others = (collections.Counter() for _ in range(3))
+                row = [name, number + 1]
                 with bench.Bench() as b:
-                    child = start(b, java, directory)
-                    while seen.total() < options.samples:
-                        found = recorded(b, child, options.seconds)
-                        threads = {s.thread_id for s in found if f"{hotspot.CLASS}.main" in names_of(s)}
-                        chains = collections.Counter()
-                        for sample in found:
-                            chains[names_of(sample)] += sample.value
-                            if sample.thread_id in threads and kind_of(names_of(sample)) is None:
-                                end = sample.attributes.get("profile.stack.truncated", "to its root")
-                                others[end] += sample.value
-                        now, lost = judge(chains)
-                        seen, missed = seen + now, missed + lost
-                    say_missed(missed, 6)
-                    row = [jdks.release(java), number + 1]
-                    rows.append([*row, "spanprof", seen.total(), others.total(), *shares_of(seen)])
-                    print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
-                    if options.agent:
+                    child = start_victim(b)
+                    for tool in sorted(tools, reverse=number % 2 == 0):
+                        seen, missed, others = tools[tool](b, options, child, kind_of_sample)
+                        say_missed(missed, 6)
+                        n = seen.total() + others.total()
+                        rows.append([*row, tool, seen.total(), others.total(),
+                                     f"{100 * seen['whole'] / n:.2f}" if n else "–", *shares_of(seen)])
+                        print("#", *rows[-1], dict(others), f"load {os.getloadavg()[0]:.0f}", flush=True)
+                    if options.agent and kind_of_sample == kind_of_java:
                         rows += whole_by_async(b, options, child, row)
     bench.table(f"Chains at {CHAIN_HZ} Hz, % of n",
-                ["JDK", "round", "profiler", "n", "without main", "whole", *MISSES], rows)
+                ["release", "round", "profiler", "n", "without main", "of all", "whole", *MISSES], rows)
 
 
 def whole_by_async(b, options, child, row):
@@ -281,8 +356,8 @@ def whole_by_async(b, options, child, row):
         print(f"# async-profiler: {error}", flush=True)
         return []
     say_missed(missed, 3)
-    print("#", *row, "async-profiler", seen.total(), "?", *shares_of(seen), flush=True)
-    return [[*row, "async-profiler", seen.total(), "?", *shares_of(seen)]]
+    print("#", *row, "async-profiler", seen.total(), "?", "?", *shares_of(seen), flush=True)
+    return [[*row, "async-profiler", seen.total(), "?", "?", *shares_of(seen)]]
 
 
 # ---- leaves between two descriptions ----
@@ -761,6 +836,8 @@ def add_options(parser):
     parser.add_argument("--old", action="append", default=[], metavar="SPANPROF",
                         help="of cost: another build, on the same process at once")
     parser.add_argument("--async", dest="agent", help="libasyncProfiler.so")
+    parser.add_argument("--python", action="append", default=[], help="an interpreter for whole")
+    parser.add_argument("--oep", help="of whole: program of opentelemetry-ebpf-profiler")
 
 
 if __name__ == "__main__":
