@@ -191,7 +191,14 @@ static int look_for_processes(Recordings *recordings) {
         return error_fold(recordings->failure);
 }
 
+/* Counts a look whose worker has failed, where no second one comes any more. */
+static void count_unread(Recorded *recorded) {
+        stat_add(COUNTER_RECORDINGS_UNREADABLE, recorded->n_failed && !recorded->is_complete);
+        recorded->n_failed = 0;
+}
+
 static void forget(Recordings *recordings, Recorded *recorded) {
+        count_unread(recorded);
         close_chunk(recordings, recorded);
         window_free(recorded->about);
         *recorded = recordings->items[--recordings->n];
@@ -602,7 +609,11 @@ int recordings_finish(Recordings *recordings, uint64_t timeout_ns) {
                         recordings->items[i].due_ns = 0;
         if (!r)
                 r = ask_next(recordings);
-        return r ? error_fold(r) : wait_until_idle(recordings, end_ns);
+        if (!r)
+                r = wait_until_idle(recordings, end_ns);
+        for (uint32_t i = 0; i < recordings->n; i++)
+                count_unread(&recordings->items[i]);
+        return error_fold(r);
 }
 
 int recordings_take(Recordings *recordings, Window **windowp) {

@@ -279,7 +279,7 @@ static int read_group(MappingTracker *tracker, const struct abi_start *start, Id
 int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct abi_start *start) {
         const char *texts = (const char *)start->bytes;
         _cleanup_(identity_freep) Identity *own = NULL;
-        Identity *group = NULL;
+        Identity *group = NULL, *told;
         int r = read_group(tracker, start, &group);
 
         if (!r && !group && process->is_open)
@@ -289,10 +289,15 @@ int mapping_tracker_know(MappingTracker *tracker, Process *process, const struct
                 r = notice_history_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP, &own);
         if (r)
                 return r;
-        return identity_new_told(&process->identity,
-                                 &(IdentityTexts){ texts, texts + start->n_arguments, start->n_arguments,
-                                                   start->n_environment },
-                                 group ?: own);
+        r = identity_new_told(&told,
+                              &(IdentityTexts){ texts, texts + start->n_arguments, start->n_arguments,
+                                                start->n_environment },
+                              group ?: own);
+        if (r)
+                return r;
+        identity_free(process->identity);
+        process->identity = told;
+        return 0;
 }
 
 static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, uint64_t time_ns) {
@@ -309,9 +314,11 @@ static int recall_mappings(MappingTracker *tracker, TrackedMappings *mappings, u
         if (r)
                 return MIN(r, 0);
         stat_add(COUNTER_MAPPINGS_RECALLED, 1);
-        if (!process->identity)
+        if (!process->identity) {
                 r = notice_history_identity(tracker->config.notices, process->pid, IDENTITY_CGROUP,
                                             &process->identity);
+                mappings->has_lent = process->identity != NULL;
+        }
         if (r)
                 return r;
         /*

@@ -27,6 +27,7 @@ typedef struct TrackedMappings {
         bool is_outdated;               /* the mappings must be read again */
         bool is_told;                   /* … by notices alone, and each file was found by its path */
         bool is_forgotten;              /* the process is gone, and no notice tells what it had mapped */
+        bool has_lent;                  /* its identity is an ancestor's, until its own start comes */
         bool is_changed;                /* the program is in the list of changed ones */
         struct TrackedMappings *next_changed;
         ProcessReading *reading;        /* in several turns; NULL = none */

@@ -1421,7 +1421,9 @@ static int know_old(Targets *targets, const Admission *admission) {
         Target *target = admission->target;
         uint64_t begin_ns, until_ns;
 
-        if (target->process->identity || (!admission->start && !target->is_unread))
+        if (target->mappings.has_lent && admission->start)
+                target->mappings.has_lent = false;
+        else if (target->process->identity || (!admission->start && !target->is_unread))
                 return 0;
         find_program(targets, admission->sample, &begin_ns, &until_ns);
         return know(targets, target, admission->sample, admission->start, until_ns);

@@ -123,7 +123,8 @@ void targets_resync(Targets *targets);
 void targets_resync_notices(Targets *targets);
 
 /*
- * Each exec before @until_ns was told by targets_exec_begins(). Until the first call that is so of all.
+ * Each exec before @until_ns was told by targets_exec_begins(), unless it was lost (targets_resync()). Until
+ * the first call that is so of all.
  */
 void targets_execs_told(Targets *targets, uint64_t until_ns);
 

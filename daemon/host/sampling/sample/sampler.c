@@ -412,6 +412,10 @@ void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPau
         sampler->on_mapped = on_mapped;
 }
 
+uint64_t sampler_told_ns(const Sampler *sampler) {
+        return sampler->held.release_ns;
+}
+
 static void close_clock(CpuEvent *cpu) {
         cpu->link = kernel_half_detach(cpu->link);
         event_pulse_reset(&cpu->pulse);

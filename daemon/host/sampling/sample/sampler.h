@@ -97,6 +97,9 @@ typedef int (*SamplerPause)(void *userdata);
  */
 void sampler_set_sideband(Sampler *sampler, SidebandVisit on_mapping, SamplerPause on_mapped);
 
+/* Up to which time these notices were handed over, as far as none was lost; MONOTONIC. Of the last drain. */
+uint64_t sampler_told_ns(const Sampler *sampler);
+
 /*
  * Attaches the watchers (notices flow; targets may be looked for), and the events (samples flow). The latter
  * does the former if it has not been done. Return: 0, SAMPLER_E_UNUSABLE, -errno.

@@ -200,6 +200,7 @@ int daemon_on_mapping(void *userdata, const SidebandRecord *record) {
 int daemon_on_mappings_end(void *userdata) {
         Daemon *daemon = userdata;
 
+        targets_execs_told(daemon->stages.targets, sampler_told_ns(daemon->stages.sampler));
         return targets_flush_mappings(daemon->stages.targets);
 }
 
@@ -421,7 +422,6 @@ int daemon_drain(Daemon *daemon, SamplerDrained *drainedp) {
         int r;
 
         targets_begin_turn(daemon->stages.targets);
-        targets_execs_told(daemon->stages.targets, begin_ns - SAMPLER_DELAY_NS);
         r = sampler_drain(daemon->stages.sampler, drainedp);
         targets_noticed(daemon->stages.targets, begin_ns);
         daemon->loop.drained_ns = begin_ns;

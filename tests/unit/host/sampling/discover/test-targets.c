@@ -458,6 +458,32 @@ Test(targets, takes_no_start_that_an_exec_may_lie_before) {
         bench_end(&bench);
 }
 
+/* The start is read too early to be believed, and comes with a later sample. */
+Test(targets, lets_its_own_start_replace_what_an_ancestor_has_lent) {
+        const uint64_t now_ns = clock_monotonic_ns();
+        Selector selector = { .all = true };
+        Member child = start("forked", NULL);
+        struct abi_sample sample = sample_of(&child, now_ns - 10, "forked");
+        Process *process, *again;
+        Bench bench;
+
+        bench_init(&bench, &selector, 0);
+        stop(&child);
+        cr_assert_eq(targets_fork(bench.targets, child.pid, (uint32_t)getpid(), now_ns - 100), 0);
+        targets_execs_told(bench.targets, now_ns);
+        send_start(&bench, child.pid, now_ns + 20, "OTEL_SERVICE_NAME=own");
+        cr_assert_eq(admit_sample(&bench, &sample, &process), 0);
+        cr_assert(process->identity, "of this process, its parent");
+        cr_assert_null(service_of(process));
+        targets_execs_told(bench.targets, now_ns + 30);
+        sample.time_ns = now_ns + 20;
+        sample.has_start = 1;
+        cr_assert_eq(admit_sample(&bench, &sample, &again), 0);
+        cr_assert_eq(again, process);
+        cr_assert_str_eq(service_of(process), "own");
+        bench_end(&bench);
+}
+
 static Process *admitted(Bench *bench, struct abi_sample sample, const char *service) {
         char text[64];
         Process *process;
