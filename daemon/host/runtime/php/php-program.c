@@ -87,7 +87,8 @@ static bool read_texts(void *userdata, uint64_t address, const char *text, size_
 
 /*
  * Whether it is a static build, which exports nothing, by the texts of its header and its engine; then its
- * version. Programs of Go's own linker, which are many and large, have no RELRO, and are not searched.
+ * version. Linkers keep texts apart from code, which is not searched. Programs of Go's own linker, which are
+ * many and large, have no RELRO, and are not searched at all.
  */
 static bool is_static(const DynamicImage *image, char version[MAX_VERSION]) {
         Texts texts = { 0 };
@@ -95,7 +96,7 @@ static bool is_static(const DynamicImage *image, char version[MAX_VERSION]) {
 
         for (unsigned i = 0; i < image->n_headers; i++)
                 has_relro = has_relro || image->headers[i].p_type == PT_GNU_RELRO;
-        if (!has_relro || !dynamic_image_search(image, PF_W, VERSION_OVERLAP, read_texts, &texts))
+        if (!has_relro || !dynamic_image_search(image, PF_W | PF_X, VERSION_OVERLAP, read_texts, &texts))
                 return false;
         memcpy(version, texts.version, MAX_VERSION);
         return true;
