@@ -20,6 +20,8 @@
  *     process 1      a worker reads java, libjvm, libc     java is known to all, libjvm and libc to process 1
  *     process 2      a worker reads libjvm, libc           libjvm is, too
  *     process 4      known; no worker unless a list or registered frames are to be read
+ *
+ * A file that could not be read looks as one without a list there, until others have taken its place.
  */
 #include "host/naming/listed-code.h"
 

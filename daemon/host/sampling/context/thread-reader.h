@@ -7,7 +7,7 @@
  * Has files looked through by workers without rights, one after the other, in turns (shares.h): for the
  * variable of thread-symbol.h, and for the runtimes that they are of. The caller never waits: an object says
  * by OBJECT_LOOK_ASKED that its answer is still to come. Each file costs a worker a bounded number of reads,
- * so one that is late is late for want of a processor.
+ * so one that is late is late for want of a processor, or of a disk.
  */
 
 #include <stdbool.h>
