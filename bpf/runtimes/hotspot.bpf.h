@@ -693,10 +693,14 @@ static inline bool hotspot_is_entry(const struct hotspot_step *step, uint64_t *c
 static inline bool hotspot_find_carrier(const struct hotspot_step *step, uint64_t *continuationp) {
         struct hotspot_heap_part *heap = &step->state->heap;
         uint64_t first = step->unwind->sp + HOTSPOT_ENTRY_BEFORE - (int64_t)HOTSPOT_CONTINUATION, word;
-        uint32_t end = HOTSPOT_CARRIER_WORDS;
+        const uint64_t last = first + 8 * HOTSPOT_CARRIER_WORDS;
 
-        for (uint32_t i = 0; i < HOTSPOT_CARRIER_WORDS && i < end; i++) {
+        /* end of the search: in memory, where the verifier has one state for all its values */
+        heap->end = last;
+        for (uint32_t i = 0; i < HOTSPOT_CARRIER_WORDS; i++) {
                 heap->slot = first + 8 * i;
+                if (heap->slot >= heap->end)
+                        break;
                 if (!window_read_word(&step->unwind->window, heap->slot, &word))
                         return false;
                 word = unwind_return_address(word);
@@ -704,8 +708,8 @@ static inline bool hotspot_find_carrier(const struct hotspot_step *step, uint64_
                         continue;
                 if (hotspot_is_entry(step, continuationp) && hotspot_returns_to(step, word))
                         return true;
-                if (end == HOTSPOT_CARRIER_WORDS)
-                        end = i + HOTSPOT_ENTRY_OLD + 1;
+                if (heap->end == last)
+                        heap->end = heap->slot + 8 * (HOTSPOT_ENTRY_OLD + 1);
         }
         return false;
 }
@@ -713,15 +717,17 @@ static inline bool hotspot_find_carrier(const struct hotspot_step *step, uint64_
 static inline bool hotspot_barrier(const struct hotspot_step *step) {
         struct hotspot_heap_part *heap = &step->state->heap;
         uint64_t continuation = 0;
+        bool has_carrier;
 
         heap->barrier = step->pc;
         heap->blob = step->state->blob;
         heap->n = step->n;
         heap->limit = step->unwind->limit;
         heap->n_chunks = 0;
-        heap->end = 0;
         heap->result = HOTSPOT_HEAP_READ;
-        if (!hotspot_find_carrier(step, &continuation))
+        has_carrier = hotspot_find_carrier(step, &continuation);
+        heap->end = 0;
+        if (!has_carrier)
                 return hotspot_write_barrier(step, 0) && hotspot_end(step, HOTSPOT_END_NO_FRAME);
         if (step->process->chunk_tail &&
             hotspot_enter_chunk(step, hotspot_reference(step, continuation + step->process->chunk_tail)))
