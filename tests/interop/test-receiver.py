@@ -47,9 +47,9 @@ class Receiver(session.TestCase):
         """Samples by process that the file exporters of these Collectors wrote."""
         counts = {}
         for running in collectors:
-            for line in running.paths["out.json"].read_bytes().splitlines():
-                if not line.endswith(b"}"):
-                    continue                    # the last one of a Collector that was killed
+            for line in running.paths["out.json"].read_bytes().splitlines(keepends=True):
+                if not line.endswith(b"\n"):
+                    continue                    # it is being written, or its Collector was killed
                 for sample in otlp_read.request_samples(self.check_otlp.decode(line)):
                     pid = sample.resource["process.pid"]
                     counts[pid] = counts.get(pid, 0) + sample.value
