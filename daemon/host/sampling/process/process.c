@@ -144,18 +144,16 @@ Process *process_free(Process *process) {
         return NULL;
 }
 
-/* Whether an exec came between the look that made it and this one: its texts are the next program's then. */
-static bool has_executed(const Process *process, int fd) {
-        char comm[ABI_COMM_SIZE];
-        ProcessStat stat;
-
-        return process->stack_start && !process_read_stat(fd, &stat, comm) &&
-                stat.stack_start != process->stack_start;
+/* An exec gives a process another first stack, at another place. Where that is not known, none is seen. */
+static bool has_executed(const Process *process, const ProcessStat *now) {
+        return process->stack_start && now->stack_start != process->stack_start;
 }
 
 int process_read_identity(Process *process, unsigned what, bool with_maps) {
         _cleanup_(identity_freep) Identity *identity = NULL;
         _cleanup_(closep) int opened = -1;
+        char comm[ABI_COMM_SIZE];
+        ProcessStat stat;
         int r = process->is_open ? 0 : open_directory(process, &opened);
         int fd = process->is_open ? process->proc_fd : opened;
 
@@ -166,7 +164,9 @@ int process_read_identity(Process *process, unsigned what, bool with_maps) {
                 r = identity_new_by(&identity, fd, what, process->look);
         if (r)
                 return r;
-        if (what & IDENTITY_ENVIRONMENT && has_executed(process, fd)) {
+        /* texts that were read behind an exec are the next program's */
+        if (what & IDENTITY_ENVIRONMENT && !process_read_stat(fd, &stat, comm) &&
+            has_executed(process, &stat)) {
                 process_forget_look(process);
                 return PROCESS_E_GONE;
         }
@@ -1004,7 +1004,7 @@ static bool is_same_program(const Process *process, const ProcessReading *readin
                 return true;
         return process_identify((pid_t)process->pid, &stat, comm) == 0 &&
                 stat.start_time_ns == process->start_time_ns &&
-                (!process->stack_start || stat.stack_start == process->stack_start) &&
+                !has_executed(process, &stat) &&
                 faccessat(reading->proc_fd, "stat", R_OK, 0) == 0;
 }
 
