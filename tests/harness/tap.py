@@ -210,6 +210,14 @@ class TestCase(unittest.TestCase):
             self.assertEqual(done.returncode, expect, f"{argv}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
         return done
 
+    def record_until(self, done, *options):
+        """`record` with @options, stopped when done() has returned. Return: the child, which ended well."""
+        recorder = self.spawn([SPANPROF, "record", *options])
+        recorder.wait_for("chosen: ")
+        done()
+        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
+        return recorder
+
     def spanprof(self, *args, expect=0, **options):
         return self.run_command([SPANPROF, *args], expect=expect, **options)
 

@@ -7,7 +7,6 @@ import json
 import math
 import random
 import re
-import signal
 import tempfile
 
 import browser
@@ -710,10 +709,7 @@ class Shown(tap.TestCase):
         victim = self.spawn([tap.VICTIMS / "victim-chain", 5])
         victim.wait_for("^pid")
         page = self.directory() / "a.html"
-        recorder = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "-o", page])
-        recorder.wait_for("chosen: ")
-        session.wait_cpu([victim.pid], 0.5)
-        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
+        self.record_until(lambda: session.wait_cpu([victim.pid], 0.5), "--pid", victim.pid, "-o", page)
         self.show(page)
         cards = self.window.run(
             "return [...document.querySelectorAll('#facts li')].map((card) => [card.innerText, card.outerHTML])")

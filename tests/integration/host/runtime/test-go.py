@@ -480,10 +480,7 @@ class Daemon(session.NamingCase):
         for form in ("plain", "pie"):
             bare, out = build(self.dir, form, form, "-s", "-w"), self.dir / f"{form}.folded"
             child = self.start_program(bare)
-            recorder = self.spawn([tap.SPANPROF, "record", "--pid", child.pid, *HZ, "-o", out])
-            recorder.wait_for("chosen: ")
-            session.wait_cpu([child.pid], 1.5)
-            self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
+            self.record_until(lambda: session.wait_cpu([child.pid], 1.5), "--pid", child.pid, *HZ, "-o", out)
             child.kill()
             seen = {
                 name for line in out.read_text().splitlines() for name in line.rsplit(" ", 1)[0].split(";")

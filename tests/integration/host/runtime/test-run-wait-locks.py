@@ -151,12 +151,12 @@ class Locks(session.NamingCase):
     def test_a_recording_and_its_report_say_which_lock_it_was(self):
         child = self.java(sorted(jdks.here().items())[-1][1], kept_ms=KEPT_MS)
         path = self.directory() / "locks.otlp"
-        recorder = self.spawn([tap.SPANPROF, "record", "--pid", child.pid, *EACH, "-o", path])
-        recorder.wait_for("chosen: ")
-        n = child.out.count("bought")
-        tap.wait_until(lambda: child.out.count("bought") >= n + HANDOVERS, f"{HANDOVERS} waits for each lock")
-        self.assertEqual(recorder.stop(signal.SIGINT), 0, recorder)
-        said = recorder.out
+
+        def handed_over():
+            n = child.out.count("bought")
+            tap.wait_until(lambda: child.out.count("bought") >= n + HANDOVERS, f"{HANDOVERS} waits for each lock")
+
+        said = self.record_until(handed_over, "--pid", child.pid, *EACH, "-o", path).out
         waits = list(otlp_read.samples(path))
         tids = self.tids_of(wait for wait in waits if wait.type == "off_cpu")
         self.judge(self.locks_by_function(waits, JAVA), JAVA, tids, least=1)     # few looks on a busy machine

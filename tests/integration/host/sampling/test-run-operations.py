@@ -13,7 +13,6 @@ import json
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import urllib.request
 
@@ -238,11 +237,8 @@ class Operations(session.TestCase):
         """Ends when all have worked. Return: where shop.otlp is, the recorder, what the victim knows."""
         directory = self.directory()
         victim, tell = self.commanded("operations", directory / "log", form)
-        recording = self.spawn([tap.SPANPROF, "record", "--pid", victim.pid, "--frequency", FREQUENCY, "-o",
-                                directory / "shop.otlp"])
-        recording.wait_for("chosen: ")
-        tell("go")
-        self.assertEqual(recording.stop(signal.SIGINT), 0, recording)
+        recording = self.record_until(lambda: tell("go"), "--pid", victim.pid, "--frequency", FREQUENCY, "-o",
+                                      directory / "shop.otlp")
         return directory, recording, Truth(directory / "log")
 
     def test_reports_and_tables_need_no_list_of_spans(self):
