@@ -135,7 +135,6 @@ class Pictures:
                     found[reason, path.stat().st_mtime] += kept * sample.value / (1 << 20)
         return found
 
-
     def stop(self):
         """Prints what has become of all looks, those that were not hurried too."""
         self.child.stop()

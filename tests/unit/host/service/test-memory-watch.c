@@ -275,7 +275,7 @@ Test(memory_watch, who_begins_after_a_kill_is_told_to_grow_within_the_minute) {
         grow(200, 100, 0, 1900);
         cr_assert_eq(n_out[1], 1);
         cr_assert_eq(n_fast[1], 2);
-        /* a group that was made anew, under the same name */
+        /* another group under the same name */
         put("cg/a/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
         grow(200, 100, 0, 1900);
         cr_assert_eq(n_out[1], 1);
